@@ -1,0 +1,69 @@
+"""Hardware devices, and what an execution provider says about them. Frozen values, no I/O.
+
+The words are ONNX Runtime's: an OrtHardwareDevice is a piece of hardware, an OrtEpDevice is an execution provider's
+offer to use one (``onnxruntime_c_api.h``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class DeviceType(StrEnum):
+    """OrtHardwareDeviceType, in the lower-case form that packages use in ``constraints.device``."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    NPU = "npu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwareDevice:
+    """One CPU, GPU or NPU of a machine.
+
+    Attributes:
+        type: what it is.
+        name: for people, e.g. "Intel Arc Graphics".
+        vendor: e.g. "Intel"; "" where unknown.
+        vendor_id, device_id: PCI (or ACPI) numbers; 0 where unknown.
+        is_discrete: for GPUs, whether it has memory of its own; None where unknown.
+        memory_nbytes: of the device (of the machine for a CPU); None where unknown.
+        architecture: archspec's microarchitecture name for a CPU, the vendor's architecture name otherwise.
+        metadata: everything else ("driver", "driver_version", "instruction_sets", ...).
+        source: who says so, e.g. "sysfs", "openvino".
+    """
+
+    type: DeviceType
+    name: str = ""
+    vendor: str = ""
+    vendor_id: int = 0
+    device_id: int = 0
+    is_discrete: bool | None = None
+    memory_nbytes: int | None = None
+    architecture: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpDevice:
+    """An execution provider's offer to run on one hardware device (OrtEpDevice).
+
+    Attributes:
+        ep_name: ONNX Runtime's name ("OpenVINOExecutionProvider").
+        ep_vendor: who made the EP.
+        device: the hardware; None where the EP reports no devices (provider-bridge EPs), then device rules are skipped.
+        ep_version: version of the EP's library.
+        backend: what runs it here: "embedded", "openvino", "onnxruntime", or a plug-in's name.
+        ep_metadata, ep_options: as the EP reports them.
+    """
+
+    ep_name: str
+    device: HardwareDevice | None
+    ep_vendor: str = ""
+    ep_version: str = ""
+    backend: str = "embedded"
+    ep_metadata: Mapping[str, str] = field(default_factory=dict)
+    ep_options: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,403 @@
+"""The whole exception tree of ortpkg, and the findings that some of its members carry.
+
+One class per thing a caller can do about it. Every error has a ``code`` (ONNX Runtime's status name, so that code
+written for onnxruntime can branch the same way) and an ``exit_code`` (what the command line returns).
+
+Texts that come from a package are untrusted: put them into a message through :func:`quoted`, which escapes control
+characters, so that neither a terminal nor a log can be steered by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from ortpkg.selection.verdict import Selection
+
+_MOST_QUOTED_CHARACTERS = 200
+
+
+class StatusCode(StrEnum):
+    """ONNX Runtime's status names (``onnxruntime_c_api.h``, OrtErrorCode)."""
+
+    FAIL = "FAIL"
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    NO_SUCHFILE = "NO_SUCHFILE"
+    NO_MODEL = "NO_MODEL"
+    ENGINE_ERROR = "ENGINE_ERROR"
+    RUNTIME_EXCEPTION = "RUNTIME_EXCEPTION"
+    INVALID_PROTOBUF = "INVALID_PROTOBUF"
+    NOT_IMPLEMENTED = "NOT_IMPLEMENTED"
+    INVALID_GRAPH = "INVALID_GRAPH"
+    EP_FAIL = "EP_FAIL"
+    NOT_FOUND = "NOT_FOUND"
+
+
+class ExitCode(IntEnum):
+    """What the command line returns; the table in ``ortpkg --help`` is made from these."""
+
+    DONE = 0
+    FINDINGS = 1
+    USAGE = 2
+    NO_SUITABLE_VARIANT = 3
+    PACKAGE = 4
+    MODEL = 5
+    BACKEND = 6
+    TRUST = 7
+    CANCELLED = 130
+
+
+class Severity(StrEnum):
+    """How bad a finding is: an error makes the document invalid, a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong (or doubtful) in a package, precise enough to be mended without asking again.
+
+    Attributes:
+        rule: stable identifier, e.g. ``"ORT003"``; documented in ``docs/rules.md``.
+        severity: error or warning.
+        document: file relative to the package root with ``/`` separators, e.g. ``"models/m/metadata.json"``.
+        pointer: JSON pointer (RFC 6901) into the document; ``""`` is the whole document.
+        message: what is wrong.
+        remedy: what would be right.
+    """
+
+    rule: str
+    document: str
+    message: str
+    pointer: str = ""
+    remedy: str = ""
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        where = f"{self.document}#{self.pointer}" if self.pointer else self.document
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{where}: {self.message}{remedy} [{self.rule}]"
+
+
+def quoted(text: object) -> str:
+    """Quotes untrusted text for a message: control and format characters escaped, length bounded."""
+    shown = str(text)
+    if len(shown) > _MOST_QUOTED_CHARACTERS:
+        shown = shown[: _MOST_QUOTED_CHARACTERS - 1] + "…"
+    return repr(shown)
+
+
+class OrtpkgError(Exception):
+    """Everything that ortpkg raises on purpose."""
+
+    code: ClassVar[StatusCode] = StatusCode.FAIL
+    exit_code: ClassVar[ExitCode] = ExitCode.FINDINGS
+
+
+class UsageError(OrtpkgError):
+    """The caller's arguments contradict each other or name something that does not exist."""
+
+    code = StatusCode.INVALID_ARGUMENT
+    exit_code = ExitCode.USAGE
+
+
+class CancelledError(OrtpkgError):
+    """The caller cancelled a run or a command; nothing is half-done."""
+
+    exit_code = ExitCode.CANCELLED
+
+
+# --- package ---------------------------------------------------------------------------------------------------------
+
+
+class PackageError(OrtpkgError):
+    """A package cannot be read, or is not what it says.
+
+    Attributes:
+        path: the package root, or the file concerned.
+    """
+
+    exit_code = ExitCode.PACKAGE
+
+    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class PackageNotFoundError(PackageError):
+    """There is no package at that path."""
+
+    code = StatusCode.NO_SUCHFILE
+
+
+class PackageFormatError(PackageError):
+    """Documents of the package are not valid; carries every finding, not only the first.
+
+    Attributes:
+        findings: all errors (and the warnings seen with them), in document order.
+        document, pointer: of the first error.
+    """
+
+    def __init__(self, message: str, *, findings: Sequence[Finding] = (), path: Path | str | None = None) -> None:
+        super().__init__(message, path=path)
+        self.findings: tuple[Finding, ...] = tuple(findings)
+
+    @property
+    def document(self) -> str:
+        return self.findings[0].document if self.findings else ""
+
+    @property
+    def pointer(self) -> str:
+        return self.findings[0].pointer if self.findings else ""
+
+    @classmethod
+    def from_findings(cls, findings: Sequence[Finding], *, path: Path | str) -> PackageFormatError:
+        """One error that says all of ``findings`` (at least one), a line each."""
+        lines = "\n".join(f"  {finding}" for finding in findings)
+        count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+        return cls(f"{quoted(path)} is not a valid model package: {count}\n{lines}", findings=findings, path=path)
+
+
+class UnsupportedSchemaVersionError(PackageFormatError):
+    """The package was written for a newer major version of its format."""
+
+    code = StatusCode.NOT_IMPLEMENTED
+
+
+class PathEscapesPackageError(PackageError):
+    """A path that the package names leaves the package, or could on another operating system.
+
+    Attributes:
+        reference: the text as the package has it.
+    """
+
+    code = StatusCode.INVALID_ARGUMENT
+
+    def __init__(self, message: str, *, reference: str, path: Path | str | None = None) -> None:
+        super().__init__(message, path=path)
+        self.reference = reference
+
+
+class DigestMismatchError(PackageError):
+    """A file's bytes are not those that ``digests.json`` records."""
+
+    def __init__(self, message: str, *, file: str, expected: str, actual: str, path: Path | str | None = None) -> None:
+        super().__init__(message, path=path)
+        self.file = file
+        self.expected = expected
+        self.actual = actual
+
+
+# --- selection -------------------------------------------------------------------------------------------------------
+
+
+class SelectionError(OrtpkgError):
+    """No variant could be chosen."""
+
+    exit_code = ExitCode.NO_SUITABLE_VARIANT
+
+
+class UnknownComponentError(SelectionError):
+    """The named component or variant does not exist, or none was named where there are several.
+
+    Attributes:
+        known: the names that would have been right.
+    """
+
+    code = StatusCode.INVALID_ARGUMENT
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str, *, known: Sequence[str]) -> None:
+        super().__init__(message)
+        self.known = tuple(known)
+
+
+class NoSuitableVariantError(SelectionError):
+    """Every variant was rejected; ``selection`` says why, one by one."""
+
+    def __init__(self, message: str, *, selection: Selection | None = None) -> None:
+        super().__init__(message)
+        self.selection = selection
+
+
+# --- model -----------------------------------------------------------------------------------------------------------
+
+
+class ModelError(OrtpkgError):
+    """A model file is wrong or cannot be run.
+
+    Attributes:
+        node_name: the node concerned, where there is one.
+    """
+
+    code = StatusCode.FAIL
+    exit_code = ExitCode.MODEL
+
+    def __init__(self, message: str, *, node_name: str | None = None) -> None:
+        super().__init__(message)
+        self.node_name = node_name
+
+
+class ModelFileError(ModelError):
+    """The model file, or a file with its external data, is missing, truncated or not ONNX."""
+
+    code = StatusCode.INVALID_PROTOBUF
+
+
+class ModelNotFoundError(ModelFileError):
+    """There is no model file at that path."""
+
+    code = StatusCode.NO_SUCHFILE
+
+
+class InvalidGraphError(ModelError):
+    """The graph breaks a rule of ONNX: a cycle, a missing value, a wrong type."""
+
+    code = StatusCode.INVALID_GRAPH
+
+
+class KernelNotFoundError(ModelError):
+    """No execution provider of the session has a kernel for a node."""
+
+    code = StatusCode.NOT_IMPLEMENTED
+
+    def __init__(
+        self, message: str, *, op_type: str, opset: int, types: Sequence[str] = (), node_name: str | None = None
+    ) -> None:
+        super().__init__(message, node_name=node_name)
+        self.op_type = op_type
+        self.opset = opset
+        self.types = tuple(types)
+
+
+# --- execution providers ---------------------------------------------------------------------------------------------
+
+
+class ExecutionProviderError(OrtpkgError):
+    """An execution provider failed.
+
+    Attributes:
+        ep_name: which one.
+    """
+
+    code = StatusCode.EP_FAIL
+    exit_code = ExitCode.BACKEND
+
+    def __init__(self, message: str, *, ep_name: str) -> None:
+        super().__init__(message)
+        self.ep_name = ep_name
+
+
+class UnknownExecutionProviderError(ExecutionProviderError):
+    """No execution provider of that name is available here."""
+
+    code = StatusCode.INVALID_ARGUMENT
+
+
+class CompileError(ExecutionProviderError):
+    """An execution provider could not compile a partition that it had claimed."""
+
+
+class EpContextError(ExecutionProviderError):
+    """An EPContext node's context is missing, stale, damaged or foreign (EPContext design: INVALID_GRAPH)."""
+
+    code = StatusCode.INVALID_GRAPH
+
+    def __init__(self, message: str, *, ep_name: str, source: str | None = None, partition_name: str = "") -> None:
+        super().__init__(message, ep_name=ep_name)
+        self.source = source
+        self.partition_name = partition_name
+
+
+# --- session ---------------------------------------------------------------------------------------------------------
+
+
+class SessionError(OrtpkgError):
+    """A session cannot be made or run."""
+
+    exit_code = ExitCode.MODEL
+
+
+class InvalidSessionOptionError(SessionError):
+    """A session, run or provider option has a wrong value; ``key`` says which."""
+
+    code = StatusCode.INVALID_ARGUMENT
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str, *, key: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class InvalidFeedError(SessionError):
+    """An input that the caller feeds has a wrong name, type or shape."""
+
+    code = StatusCode.INVALID_ARGUMENT
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str, *, name: str, expected: str = "", actual: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.expected = expected
+        self.actual = actual
+
+
+class RunError(SessionError):
+    """A kernel failed; its own text follows the node's name."""
+
+    code = StatusCode.RUNTIME_EXCEPTION
+
+    def __init__(self, message: str, *, node_name: str | None = None) -> None:
+        super().__init__(message)
+        self.node_name = node_name
+
+
+class LimitExceededError(SessionError):
+    """A run asked for more memory or time than its limits allow; ``limit`` says which."""
+
+    code = StatusCode.RUNTIME_EXCEPTION
+
+    def __init__(self, message: str, *, limit: str, node_name: str | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.node_name = node_name
+
+
+# --- the rest --------------------------------------------------------------------------------------------------------
+
+
+class AuthoringError(OrtpkgError):
+    """A change to a package was refused: a name is taken, or inputs and outputs do not fit; nothing was changed."""
+
+    exit_code = ExitCode.PACKAGE
+
+
+class ArchiveError(OrtpkgError):
+    """An archive is damaged, or breaks a limit."""
+
+    exit_code = ExitCode.PACKAGE
+
+
+class TrustRequiredError(OrtpkgError):
+    """The package asks for something that only a trusted package may have.
+
+    Attributes:
+        what: the option or file concerned.
+    """
+
+    exit_code = ExitCode.TRUST
+
+    def __init__(self, message: str, *, what: str) -> None:
+        super().__init__(message)
+        self.what = what
+
+
+class PlanVerificationError(OrtpkgError):
+    """Two live values share bytes, or a plan breaks another invariant: a bug of ours, never of the model."""
+
+    exit_code = ExitCode.MODEL

@@ -1,0 +1,389 @@
+"""The graph: nodes, named values, initializers, and use lists that only the mutators here change.
+
+Values are identified by name, as in ONNX; names are unique over a graph and the graphs around it. An empty name is an
+optional input or output that is left out. A node's sub-graphs (If, Loop, Scan) are attributes; what they take from the
+graph around them counts as a use by their node (an *implicit input*), so that no value dies too early.
+
+Mutable until it is planned. Reading is through the public attributes; writing only through the methods of
+:class:`Graph`, which keep ``producer_of`` and ``consumers_of`` right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.types import ElementType, ValueType
+
+ONNX_DOMAIN = ""
+MICROSOFT_DOMAIN = "com.microsoft"
+ML_DOMAIN = "ai.onnx.ml"
+
+
+class Initializer(Protocol):
+    """A constant of the graph. Its bytes may still be in a file: ``numpy()`` maps or reads them on first use."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def element_type(self) -> ElementType: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def nbytes(self) -> int: ...
+    def numpy(self) -> npt.NDArray[Any]:
+        """The value, read-only. Raises ModelFileError where the external file is missing or too short."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInitializer:
+    """An initializer whose array is already in memory."""
+
+    name: str
+    array: npt.NDArray[Any]
+    element_type: ElementType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    def numpy(self) -> npt.NDArray[Any]:
+        return self.array
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A node attribute with ONNX's type beside the value, so that it can be written back unchanged.
+
+    ``kind`` is the AttributeProto type name ("INT", "FLOATS", "GRAPH", ...). ``value``: int, float, bytes (STRING), an
+    Initializer (TENSOR), a Graph (GRAPH), a ValueType (TYPE_PROTO), a sparse tensor's value, a tuple of these for the
+    plural kinds, or for ``kind == "REF"`` the name of the function attribute that it refers to.
+    """
+
+    kind: str
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One operator application. Change it only through its graph.
+
+    Attributes:
+        index: unique and stable within the graph.
+        name: for people; may be empty in a model, never here (one is made up).
+        op_type, domain: the operator; ``since_version`` is the version of its definition that the model's opset means.
+        inputs, outputs: value names; "" for one left out.
+        attributes: by name.
+        execution_provider: "" until partitioning assigns it.
+        implicit_inputs: values of outer graphs that its sub-graphs use.
+    """
+
+    index: int
+    name: str
+    op_type: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    since_version: int = 0
+    execution_provider: str = ""
+    implicit_inputs: tuple[str, ...] = ()
+    doc_string: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The attribute's value (strings decoded), or ``default`` where it is absent."""
+        found = self.attributes.get(name)
+        if found is None:
+            return default
+        if found.kind == "STRING":
+            return found.value.decode("utf-8", "surrogateescape")
+        if found.kind == "STRINGS":
+            return tuple(text.decode("utf-8", "surrogateescape") for text in found.value)
+        return found.value
+
+    @property
+    def subgraphs(self) -> dict[str, Graph]:
+        """The graph attributes by name (GRAPHS attributes as ``name[i]``)."""
+        found: dict[str, Graph] = {}
+        for name, attribute in self.attributes.items():
+            if attribute.kind == "GRAPH":
+                found[name] = attribute.value
+            elif attribute.kind == "GRAPHS":
+                found.update({f"{name}[{i}]": graph for i, graph in enumerate(attribute.value)})
+        return found
+
+    def __str__(self) -> str:
+        domain = f"{self.domain}:" if self.domain else ""
+        return f"{domain}{self.op_type} node {quoted(self.name)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Where a value is consumed: a node and the input slot; slot -1 is an implicit input of its sub-graphs."""
+
+    node_index: int
+    slot: int
+
+
+class Graph:
+    """Nodes in insertion order, with producers and consumers of every value.
+
+    Attributes:
+        name: the graph's name.
+        opset_imports: domain → version, shared by a model's main graph and all its sub-graphs.
+        inputs, outputs: value names in order.
+        types: value name → type, for every value whose type is known.
+        initializers: name → constant. An initializer that is also an input is only a default value.
+        parent: the graph around a sub-graph, else None.
+    """
+
+    def __init__(
+        self, name: str = "", *, opset_imports: Mapping[str, int] | None = None, parent: Graph | None = None
+    ) -> None:
+        self.name = name
+        self.parent = parent
+        self.opset_imports: dict[str, int] = dict(opset_imports or {})
+        self.inputs: tuple[str, ...] = ()
+        self.outputs: tuple[str, ...] = ()
+        self.types: dict[str, ValueType] = {}
+        self.initializers: dict[str, Initializer] = {}
+        self.doc_string = ""
+        self.metadata: dict[str, str] = {}
+        self._nodes: dict[int, Node] = {}
+        self._next_index = 0
+        self._producers: dict[str, int] = {}
+        self._uses: dict[str, dict[Use, None]] = {}
+        self._made_names: dict[str, int] = {}
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """All nodes in insertion order (not necessarily a topological one)."""
+        return iter(tuple(self._nodes.values()))
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def node(self, index: int) -> Node:
+        """The node with that index; KeyError where it was removed or never was."""
+        return self._nodes[index]
+
+    def has_node(self, index: int) -> bool:
+        return index in self._nodes
+
+    def producer_of(self, value: str) -> Node | None:
+        """The node of this graph that makes ``value``; None for inputs, initializers and outer values."""
+        index = self._producers.get(value)
+        return None if index is None else self._nodes[index]
+
+    def consumers_of(self, value: str) -> tuple[Use, ...]:
+        """Every use of ``value`` by nodes of this graph, in the order in which they were added."""
+        return tuple(self._uses.get(value, ()))
+
+    def consumer_nodes(self, value: str) -> list[Node]:
+        """The nodes that use ``value``, each once."""
+        return [self._nodes[i] for i in dict.fromkeys(use.node_index for use in self._uses.get(value, ()))]
+
+    def is_output(self, value: str) -> bool:
+        return value in self.outputs
+
+    def is_constant(self, value: str) -> bool:
+        """Whether ``value`` is an initializer that no caller can override."""
+        return value in self.initializers and value not in self.inputs
+
+    def type_of(self, value: str) -> ValueType | None:
+        """The type of a value of this graph or of a graph around it."""
+        graph: Graph | None = self
+        while graph is not None:
+            if value in graph.types:
+                return graph.types[value]
+            graph = graph.parent
+        return None
+
+    def constant(self, value: str) -> Initializer | None:
+        """The constant of that name in this graph or a graph around it; None where it is not constant."""
+        graph: Graph | None = self
+        while graph is not None:
+            if graph.is_constant(value):
+                return graph.initializers[value]
+            if value in graph._producers or value in graph.inputs:
+                return None
+            graph = graph.parent
+        return None
+
+    def defines(self, value: str) -> bool:
+        """Whether ``value`` is made in this graph (not in one around it)."""
+        return value in self._producers or value in self.initializers or value in self.inputs
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def set_inputs(self, names: Sequence[str]) -> None:
+        self.inputs = tuple(names)
+
+    def set_outputs(self, names: Sequence[str]) -> None:
+        self.outputs = tuple(names)
+
+    def set_type(self, value: str, value_type: ValueType) -> None:
+        self.types[value] = value_type
+
+    def add_initializer(self, initializer: Initializer) -> None:
+        """Adds or replaces a constant. InvalidGraphError where a node already makes that value."""
+        if initializer.name in self._producers:
+            raise InvalidGraphError(f"{quoted(initializer.name)} is both an initializer and a node's output")
+        self.initializers[initializer.name] = initializer
+
+    def remove_initializer(self, name: str) -> None:
+        del self.initializers[name]
+
+    def add_node(
+        self,
+        op_type: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        domain: str = ONNX_DOMAIN,
+        name: str = "",
+        attributes: Mapping[str, Attribute] | None = None,
+        since_version: int = 0,
+        implicit_inputs: Sequence[str] = (),
+        execution_provider: str = "",
+        doc_string: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Node:
+        """Adds a node at the end. InvalidGraphError where one of its outputs already has a producer."""
+        index = self._next_index
+        node = Node(
+            index=index,
+            name=name or f"{op_type}_{index}",
+            op_type=op_type,
+            domain=domain,
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            attributes=dict(attributes or {}),
+            since_version=since_version,
+            execution_provider=execution_provider,
+            implicit_inputs=tuple(implicit_inputs),
+            doc_string=doc_string,
+            metadata=dict(metadata or {}),
+        )
+        for output in node.outputs:
+            if output and (output in self._producers or output in self.initializers or output in self.inputs):
+                raise InvalidGraphError(f"{node}: its output {quoted(output)} already has a producer", node_name=name)
+        self._next_index += 1
+        self._nodes[index] = node
+        for output in node.outputs:
+            if output:
+                self._producers[output] = index
+        self._add_uses(node)
+        return node
+
+    def remove_node(self, node: Node) -> None:
+        """Removes a node; its outputs then have no producer (give them one, or replace their uses first)."""
+        self._remove_uses(node)
+        for output in node.outputs:
+            if output:
+                del self._producers[output]
+        del self._nodes[node.index]
+
+    def replace_input(self, node: Node, slot: int, value: str) -> None:
+        """Makes ``node`` take ``value`` at ``slot`` (0 ≤ slot < number of inputs)."""
+        self._remove_uses(node)
+        node.inputs = (*node.inputs[:slot], value, *node.inputs[slot + 1 :])
+        self._add_uses(node)
+
+    def set_node_inputs(self, node: Node, inputs: Sequence[str]) -> None:
+        self._remove_uses(node)
+        node.inputs = tuple(inputs)
+        self._add_uses(node)
+
+    def set_implicit_inputs(self, node: Node, values: Sequence[str]) -> None:
+        self._remove_uses(node)
+        node.implicit_inputs = tuple(values)
+        self._add_uses(node)
+
+    def set_node_outputs(self, node: Node, outputs: Sequence[str]) -> None:
+        for output in node.outputs:
+            if output:
+                del self._producers[output]
+        node.outputs = tuple(outputs)
+        for output in node.outputs:
+            if output:
+                if output in self._producers:
+                    raise InvalidGraphError(f"{node}: its output {quoted(output)} already has a producer")
+                self._producers[output] = node.index
+
+    def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
+        node.attributes = dict(attributes)
+
+    def assign(self, node: Node, execution_provider: str) -> None:
+        """Gives a node to an execution provider (partitioning)."""
+        node.execution_provider = execution_provider
+
+    def replace_all_uses(self, old: str, new: str) -> None:
+        """Makes every consumer of ``old`` in this graph, sub-graphs included, take ``new`` instead.
+
+        Graph outputs keep their name: a caller that must also replace an output rewires the producer instead.
+        """
+        for node in self.consumer_nodes(old):
+            self._remove_uses(node)
+            node.inputs = tuple(new if value == old else value for value in node.inputs)
+            if old in node.implicit_inputs:
+                node.implicit_inputs = tuple(dict.fromkeys(new if v == old else v for v in node.implicit_inputs))
+                for subgraph in node.subgraphs.values():
+                    subgraph.replace_outer_uses(old, new)
+            self._add_uses(node)
+
+    def replace_outer_uses(self, old: str, new: str) -> None:
+        """In a sub-graph: takes the outer value ``new`` for ``old`` everywhere, its outputs included."""
+        self.replace_all_uses(old, new)
+        self.outputs = tuple(new if value == old else value for value in self.outputs)
+
+    def make_name(self, stem: str) -> str:
+        """A value name that no graph of this model uses yet."""
+        root = self
+        while root.parent is not None:
+            root = root.parent
+        number = root._made_names.get(stem, 0)
+        while True:
+            name = f"{stem}__{number}"
+            number += 1
+            if not self._is_taken(name):
+                root._made_names[stem] = number
+                return name
+
+    def _is_taken(self, name: str) -> bool:
+        graph: Graph | None = self
+        while graph is not None:
+            if graph.defines(name) or name in graph._uses or name in graph.types:
+                return True
+            graph = graph.parent
+        return False
+
+    def _uses_of(self, node: Node) -> Iterable[tuple[str, Use]]:
+        for slot, value in enumerate(node.inputs):
+            if value:
+                yield value, Use(node.index, slot)
+        for value in node.implicit_inputs:
+            yield value, Use(node.index, -1)
+
+    def _add_uses(self, node: Node) -> None:
+        for value, use in self._uses_of(node):
+            self._uses.setdefault(value, {})[use] = None
+
+    def _remove_uses(self, node: Node) -> None:
+        for value, use in self._uses_of(node):
+            uses = self._uses[value]
+            del uses[use]
+            if not uses:
+                del self._uses[value]

@@ -1,0 +1,104 @@
+"""Kernel definitions and the registry that finds one for a node by (domain, operator, since-version, types).
+
+Registration is explicit: ``kernels/cpu_kernels.py`` names the modules whose tagged functions make up the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.op_kernel import KernelFactory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelDef:
+    """Which nodes a kernel serves, and what the planner may do around it.
+
+    Attributes:
+        domain, op_type: the operator.
+        since: the operator-schema versions (``Node.since_version``) that it implements.
+        types: type-constraint name of the schema → allowed element types; a constraint not named allows all.
+        in_place: (input, output) pairs: the output may lie in the input's buffer when that input dies here and the
+            sizes agree.
+        alias: (input, output) pairs: the output *is* the input's buffer under another shape (Reshape, Squeeze, ...).
+        uses_output_buffer: whether it computes into ``context.output`` (then planned memory is worth planning).
+        factory: makes the compute function.
+    """
+
+    op_type: str
+    since: tuple[int, ...]
+    factory: KernelFactory
+    domain: str = ""
+    types: Mapping[str, frozenset[ElementType]] = field(default_factory=dict)
+    in_place: tuple[tuple[int, int], ...] = ()
+    alias: tuple[tuple[int, int], ...] = ()
+    uses_output_buffer: bool = True
+
+
+_TAG = "__ortpkg_kernel_defs__"
+
+
+def kernel(
+    op_type: str,
+    *,
+    since: tuple[int, ...],
+    domain: str = "",
+    types: Mapping[str, frozenset[ElementType]] | None = None,
+    in_place: tuple[tuple[int, int], ...] = (),
+    alias: tuple[tuple[int, int], ...] = (),
+    uses_output_buffer: bool = True,
+) -> Callable[[KernelFactory], KernelFactory]:
+    """Tags a kernel factory with a :class:`KernelDef`; it registers nothing by itself."""
+
+    def tag(factory: KernelFactory) -> KernelFactory:
+        definition = KernelDef(
+            op_type=op_type,
+            domain=domain,
+            since=since,
+            types=dict(types or {}),
+            in_place=in_place,
+            alias=alias,
+            uses_output_buffer=uses_output_buffer,
+            factory=factory,
+        )
+        setattr(factory, _TAG, (*getattr(factory, _TAG, ()), definition))
+        return factory
+
+    return tag
+
+
+def kernel_defs_of(module: ModuleType) -> list[KernelDef]:
+    """The definitions of every tagged function of ``module``, in source order."""
+    return [definition for value in vars(module).values() for definition in getattr(value, _TAG, ())]
+
+
+class KernelRegistry:
+    """Finds kernels. Lookup by (domain, op_type, since_version), then by the node's types."""
+
+    def __init__(self, definitions: Iterable[KernelDef] = ()) -> None:
+        self._definitions: dict[tuple[str, str, int], list[KernelDef]] = {}
+        for definition in definitions:
+            self.register(definition)
+
+    def register(self, definition: KernelDef) -> None:
+        for version in definition.since:
+            self._definitions.setdefault((definition.domain, definition.op_type, version), []).append(definition)
+
+    def definitions(self) -> list[KernelDef]:
+        """Every definition once, in registration order."""
+        found = [definition for definitions in self._definitions.values() for definition in definitions]
+        return list({id(definition): definition for definition in found}.values())
+
+    def try_find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
+        """The first definition for ``node`` whose type constraints allow ``types`` (constraint name → element type).
+
+        A constraint whose type is not known counts as allowed.
+        """
+        for definition in self._definitions.get((node.domain, node.op_type, node.since_version), ()):
+            if all(name not in types or types[name] in allowed for name, allowed in definition.types.items()):
+                return definition
+        return None

@@ -1,0 +1,89 @@
+"""What a kernel is: made once per node at initialization, then called by the executor, stateless.
+
+A *kernel factory* gets an :class:`OpKernelInfo` (the node's attributes, constant inputs, known types) and returns a
+*compute function*. Everything that can be done once (reading attributes, laying out constant weights) is done in the
+factory; the compute function only computes, keeps no state between calls, and may run on many threads at once
+(requirements D09, D10). This is ONNX Runtime's OpKernel, with ``Compute() const``, as a closure::
+
+    @kernel("Relu", since=(6, 13, 14), types={"T": REAL_NUMBERS}, in_place=((0, 0),))
+    def relu(info: OpKernelInfo) -> Compute:
+        def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+            return np.maximum(x, 0, out=context.output(0, x.shape, x.dtype))
+
+        return compute
+
+A compute function takes one positional argument per declared input (None for one left out) and returns the value of
+its single output or a tuple with one item per output. An output is either the buffer got from ``context.output`` (then
+it lies in planned memory) or any new array (plain allocation), or a view of an input where the kernel says ``alias``.
+It never writes to an input, unless ``context.output`` handed out that input's buffer (``in_place``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import ValueType
+
+Tensor = npt.NDArray[Any]
+#: An array, or a list (sequence), None or a value (optional), a dict (map), or a sparse tensor.
+Value = Any
+
+
+class OpKernelContext(Protocol):
+    """One run of one node, seen from the kernel."""
+
+    def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        """A C-contiguous, uninitialized array for output ``index``, in planned memory where there is a plan.
+
+        Raises LimitExceededError before allocating anything where the run's memory limit would be passed, so a kernel
+        whose output size comes from data (ConstantOfShape, Expand, Tile, Range, Pad, Resize, OneHot, ...) must ask
+        here, or call :meth:`check_allocation`, before it computes.
+        """
+        ...
+
+    def check_allocation(self, nbytes: int) -> None:
+        """Raises LimitExceededError where ``nbytes`` more would pass the run's memory limit."""
+        ...
+
+    def check_cancelled(self) -> None:
+        """Raises CancelledError or LimitExceededError (time) where the run should end. Long loops call it."""
+        ...
+
+    def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:
+        """Runs the sub-graph in ``attribute`` on ``feeds`` (its inputs, in order); outer values are captured."""
+        ...
+
+
+Compute = Callable[..., Value]
+
+
+class OpKernelInfo(Protocol):
+    """One node, seen from the kernel factory at initialization."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def opset(self) -> int:
+        """The version of the node's domain that the model imports."""
+        ...
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The attribute's value: int, float, str, tuple of these, or a numpy array for a tensor."""
+        ...
+
+    def constant_input(self, slot: int) -> Tensor | None:
+        """The value of an input that is constant, else None. Read-only; lay it out anew rather than change it."""
+        ...
+
+    def input_type(self, slot: int) -> ValueType | None: ...
+
+    def output_type(self, slot: int) -> ValueType | None: ...
+
+
+KernelFactory = Callable[[OpKernelInfo], Compute]

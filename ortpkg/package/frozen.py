@@ -1,0 +1,60 @@
+"""Read-only JSON values that can be compared and pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+ValueT_co = TypeVar("ValueT_co", covariant=True)
+
+
+class FrozenMapping(Mapping[str, ValueT_co]):
+    """A mapping that keeps its order, cannot be changed, and survives pickling (``MappingProxyType`` does not)."""
+
+    __slots__ = ("_items",)
+    _items: dict[str, ValueT_co]
+
+    def __init__(self, items: Mapping[str, ValueT_co] | None = None) -> None:
+        object.__setattr__(self, "_items", dict(items or {}))
+
+    def __getitem__(self, key: str) -> ValueT_co:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is read-only")
+
+    def __reduce__(self) -> tuple[type[FrozenMapping[Any]], tuple[dict[str, Any]]]:
+        return type(self), (dict(self._items),)
+
+    def __repr__(self) -> str:
+        return f"FrozenMapping({self._items!r})"
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._items))
+
+
+EMPTY: FrozenMapping[Any] = FrozenMapping()
+
+
+def freeze(value: Any) -> Any:
+    """A deeply read-only copy of a JSON value: objects to :class:`FrozenMapping`, arrays to tuples."""
+    if isinstance(value, Mapping):
+        return FrozenMapping({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(freeze(item) for item in value)
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """The inverse of :func:`freeze`: plain dictionaries and lists, ready for :mod:`json`."""
+    if isinstance(value, Mapping):
+        return {key: thaw(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [thaw(item) for item in value]
+    return value

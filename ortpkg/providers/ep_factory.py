@@ -1,0 +1,59 @@
+"""EP factories: the light side of an execution provider, asked during selection; imports nothing heavy.
+
+Source: OrtEpFactory (``onnxruntime_ep_c_api.h``), pull request 27786, DESIGN "Execution providers".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+
+if TYPE_CHECKING:
+    from ortpkg.providers.execution_provider import ExecutionProvider
+
+
+class EpFactory(ABC):
+    """Knows an execution provider without loading it.
+
+    Attributes:
+        ep_name: ONNX Runtime's name, e.g. "OpenVINOExecutionProvider".
+        vendor: who makes it.
+        backend: what runs it here: "embedded", "openvino", "onnxruntime", or a plug-in's name.
+    """
+
+    ep_name: str
+    vendor: str = ""
+    backend: str = "embedded"
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """Version of the library behind it, found without importing that library."""
+
+    @abstractmethod
+    def is_available(self) -> bool:
+        """Whether it could be created here (its library is installed)."""
+
+    @abstractmethod
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        """The devices of ``hardware`` that it runs on.
+
+        One EpDevice with ``device=None`` says "available, but I report no devices": the device rule is then skipped
+        (K08). An empty list says that it cannot run here.
+        """
+
+    def validate_compiled_model_compatibility_info(
+        self,
+        devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
+        info: str,  # noqa: ARG002
+    ) -> str:
+        """Rates a compiled model's compatibility string on ``devices`` (K10): the value of a
+        :class:`ortpkg.selection.verdict.CompiledModelCompatibility`. Default: not applicable."""
+        return "EP_NOT_APPLICABLE"
+
+    @abstractmethod
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        """Makes the provider. ExecutionProviderError where its library fails to load; may import heavy modules."""

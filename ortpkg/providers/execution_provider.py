@@ -1,0 +1,140 @@
+"""The interface of an execution provider towards the engine: what it can run, and how it compiles what it fused.
+
+Source: the partitioning article and the high-level design (requirements P01, P06 to P13, D01, D06 to D08), and the
+EPContext design for the context methods (E19 to E21).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.graph.graph import Attribute, Graph, Node
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaDef:
+    """Makes a capability a *fused* sub-graph: the name and signature of the node that replaces it."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    domain: str = "ortpkg.fused"
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    doc_string: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeCapability:
+    """A sub-graph that a provider can run: node indices, and a meta definition if it wants them fused (P07, P18)."""
+
+    node_indices: tuple[int, ...]
+    meta_def: MetaDef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedNode:
+    """A partition handed to ``compile``: the node that stands for it, and its body as a graph of its own."""
+
+    node: Node
+    body: Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeComputeInfo:
+    """How a fused node runs: state made once per session, computed with many times, released at the end (P08).
+
+    ``compute(state, inputs)`` takes one value per input of the fused node and returns one per output; it may be called
+    from several threads at once.
+    """
+
+    compute: Callable[[Any, Sequence[Any]], Sequence[Any]]
+    create_state: Callable[[str], Any] = lambda _node_name: None
+    release_state: Callable[[Any], None] = lambda _state: None
+
+
+class GraphViewer:
+    """A read-only view of a graph for a provider: nodes in topological order, with their constraint types."""
+
+    def __init__(self, graph: Graph, order: Sequence[int]) -> None:
+        self.graph = graph
+        self.order = tuple(order)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes in topological order."""
+        return [self.graph.node(index) for index in self.order]
+
+
+class Allocator:
+    """Hands out a provider's memory; the CPU one is numpy's, aligned (D08, M24).
+
+    Attributes:
+        name: e.g. "Cpu".
+        alignment: of every block and of every offset in it, in bytes; a power of two.
+    """
+
+    name = "Cpu"
+    alignment = 64
+
+    def allocate(self, nbytes: int) -> npt.NDArray[Any]:
+        """A block of ``nbytes`` bytes as a one-dimensional uint8 array whose address is a multiple of ``alignment``."""
+        raise NotImplementedError
+
+
+class ExecutionProvider(ABC):
+    """One execution provider inside one session."""
+
+    def __init__(self, name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None):
+        self.name = name
+        self.options: dict[str, str] = dict(options or {})
+        self._ep_devices = tuple(ep_devices)
+
+    @property
+    @abstractmethod
+    def kernel_registry(self) -> KernelRegistry | None:
+        """The kernels it brings; None for a provider that only compiles."""
+
+    @abstractmethod
+    def create_allocator(self) -> Allocator: ...
+
+    def get_ep_devices(self) -> tuple[EpDevice, ...]:
+        """The EP devices that it runs on (K21)."""
+        return self._ep_devices
+
+    def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
+        """Its kernel for ``node``, or None."""
+        registry = self.kernel_registry
+        return None if registry is None else registry.try_find_kernel(node, types)
+
+    def get_capability(
+        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+    ) -> list[ComputeCapability]:
+        """What it can run of the still free nodes. Default: every node for which it has a kernel (P12)."""
+        return [
+            ComputeCapability(node_indices=(node.index,))
+            for node in viewer.nodes
+            if self.find_kernel(node, types_of(node)) is not None
+        ]
+
+    def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
+        """One compute info per fused node, in order. A provider that never fuses need not implement it."""
+        raise NotImplementedError(f"{self.name} claims no fused sub-graphs, so it compiles none")
+
+    def get_ep_context_nodes(self) -> list[Node]:
+        """EPContext nodes made by ``compile``; empty for a provider that makes none (E19)."""
+        return []
+
+    def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
+        """The string for ``ep_compatibility_info`` of what it compiled from ``graph``; "" for none (K11)."""
+        return ""
+
+    def close(self) -> None:  # noqa: B027 - optional to implement
+        """Frees what belongs to the provider; called once, when its session closes."""

@@ -1,0 +1,96 @@
+"""What a selection says: one verdict per variant × EP device, each with a stable reason code, and the winner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+
+if TYPE_CHECKING:
+    from ortpkg.package.package_info import VariantInfo
+
+
+class CompiledModelCompatibility(StrEnum):
+    """OrtCompiledModelCompatibility, plus UNKNOWN for an EP that is not installed here (what-if)."""
+
+    NOT_APPLICABLE = "EP_NOT_APPLICABLE"
+    OPTIMAL = "EP_SUPPORTED_OPTIMAL"
+    PREFER_RECOMPILATION = "EP_SUPPORTED_PREFER_RECOMPILATION"
+    UNSUPPORTED = "EP_UNSUPPORTED"
+    UNKNOWN = "COMPATIBILITY_UNKNOWN"
+
+
+class ReasonCode(StrEnum):
+    """Why a variant was selected, outranked or rejected on one EP device. Stable: scripts may match on them."""
+
+    SELECTED = "SELECTED"
+    LOWER_RANK = "LOWER_RANK"
+    EP_MISMATCH = "EP_MISMATCH"
+    EP_NOT_AVAILABLE = "EP_NOT_AVAILABLE"
+    EP_NOT_REQUESTED = "EP_NOT_REQUESTED"
+    DEVICE_MISMATCH = "DEVICE_MISMATCH"
+    DEVICE_NOT_PRESENT = "DEVICE_NOT_PRESENT"
+    DEVICE_NOT_REQUESTED = "DEVICE_NOT_REQUESTED"
+    PROVIDER_OPTION_DEVICE_CONFLICT = "PROVIDER_OPTION_DEVICE_CONFLICT"
+    COMPILED_MODEL_UNSUPPORTED = "COMPILED_MODEL_UNSUPPORTED"
+    ARCHITECTURE_MISMATCH = "ARCHITECTURE_MISMATCH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The judgement of one variant on one EP device.
+
+    Attributes:
+        variant: the variant judged.
+        ep_device: where it would run; None where no EP device could be tried (its EP is not available here).
+        code: the reason code; SELECTED and LOWER_RANK are eligible, every other one is a rejection.
+        reason: one sentence for people, complete by itself.
+        compatibility: what the EP said about ``ep_compatibility_info``.
+        rank: the sort key that placed it (smaller is better), None for a rejection.
+        decided_by: for LOWER_RANK, the criterion on which it lost to the winner.
+        notes: what was skipped or could not be checked ("device rule skipped: the EP reports no devices").
+    """
+
+    variant: VariantInfo
+    ep_device: EpDevice | None
+    code: ReasonCode
+    reason: str
+    compatibility: CompiledModelCompatibility = CompiledModelCompatibility.NOT_APPLICABLE
+    rank: tuple[int, ...] | None = None
+    decided_by: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_eligible(self) -> bool:
+        return self.rank is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The whole answer for one component: the winner if there is one, and every verdict with its reason.
+
+    Attributes:
+        component_name: what was selected for.
+        policy: the policy's name.
+        device, ep: the filters that were asked for, None where not.
+        best: the winning verdict (code SELECTED), or None.
+        verdicts: all of them, best first, rejections after, in declaration order.
+        ties: variants that only declaration order separates from the winner.
+        hardware: the devices that were considered.
+        warnings: e.g. that no variant covers a CPU.
+    """
+
+    component_name: str
+    policy: str
+    verdicts: tuple[Verdict, ...]
+    best: Verdict | None = None
+    device: str | None = None
+    ep: str | None = None
+    ties: tuple[str, ...] = ()
+    hardware: tuple[HardwareDevice, ...] = ()
+    ep_devices: tuple[EpDevice, ...] = ()
+    warnings: tuple[str, ...] = ()
+    extra: Mapping[str, object] = field(default_factory=dict)
