@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
+
+
+class CompiledModelCompatibility(StrEnum):
+    """OrtCompiledModelCompatibility, plus UNKNOWN for an EP that is not installed here (what-if)."""
+
+    NOT_APPLICABLE = "EP_NOT_APPLICABLE"
+    OPTIMAL = "EP_SUPPORTED_OPTIMAL"
+    PREFER_RECOMPILATION = "EP_SUPPORTED_PREFER_RECOMPILATION"
+    UNSUPPORTED = "EP_UNSUPPORTED"
+    UNKNOWN = "COMPATIBILITY_UNKNOWN"
 
 
 class EpFactory(ABC):
@@ -49,10 +60,9 @@ class EpFactory(ABC):
         self,
         devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
         info: str,  # noqa: ARG002
-    ) -> str:
-        """Rates a compiled model's compatibility string on ``devices`` (K10): the value of a
-        :class:`ortpkg.selection.verdict.CompiledModelCompatibility`. Default: not applicable."""
-        return "EP_NOT_APPLICABLE"
+    ) -> CompiledModelCompatibility:
+        """Rates a compiled model's compatibility string on ``devices`` (K10). Default: not applicable."""
+        return CompiledModelCompatibility.NOT_APPLICABLE
 
     @abstractmethod
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:

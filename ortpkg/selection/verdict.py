@@ -8,19 +8,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
 
 if TYPE_CHECKING:
     from ortpkg.package.package_info import VariantInfo
-
-
-class CompiledModelCompatibility(StrEnum):
-    """OrtCompiledModelCompatibility, plus UNKNOWN for an EP that is not installed here (what-if)."""
-
-    NOT_APPLICABLE = "EP_NOT_APPLICABLE"
-    OPTIMAL = "EP_SUPPORTED_OPTIMAL"
-    PREFER_RECOMPILATION = "EP_SUPPORTED_PREFER_RECOMPILATION"
-    UNSUPPORTED = "EP_UNSUPPORTED"
-    UNKNOWN = "COMPATIBILITY_UNKNOWN"
 
 
 class ReasonCode(StrEnum):
