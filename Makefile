@@ -1,0 +1,61 @@
+# Needs nothing but Python >= 3.11, make and a package index. `make run` and `make test` are the two that matter.
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PACKAGE ?= sample_packages/digits.ortpackage
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types layers tests conformance format docs clean
+
+help:
+	@echo "make run          install into $(VENV) and run the sample package"
+	@echo "make test         everything that CI checks: lint, types, layers, tests"
+	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
+	@echo "make format       format the code; make docs: write the generated documents anew; make clean"
+
+run: $(VENV)/.installed
+	@$(BIN)/ortpkg run $(PACKAGE)
+
+test: lint types layers tests
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+tests: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+conformance: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.conformance
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/python scripts/generate_requirements.py
+	$(BIN)/python scripts/generate_operator_table.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(VENV)/bin/python:
+	@python=$$(sh scripts/find_python.sh) && echo "making $(VENV) with $$python" && "$$python" -m venv $(VENV)
+
+# --editable: the code, the schemas and the tests are those of this checkout.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing ortpkg and what it needs (once)"
+	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing ortpkg and its development tools (once)"
+	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
