@@ -1,0 +1,244 @@
+"""The long tail: operators that have no kernel of ours run on ``onnx.reference``, wrapped in our ABI.
+
+:func:`find_reference_kernel` is asked for a node that the registry has nothing for. Operators that ONNX defines only
+as a function (of its inputs' types, for some) are evaluated by their body. Domains: ai.onnx, ai.onnx.ml,
+ai.onnx.preview and ai.onnx.preview.training.
+
+What the reference implementation does not promise, this module sees to: its outputs never share memory with an input,
+strings are objects, element types are the inferred ones, an input cannot be written to, and attribute defaults are
+those of the node's own version (the reference takes the latest version's).
+
+The reference runtime is imported only when a node needs it: it costs 60 ms.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, NodeProto
+
+from ortpkg.errors import InvalidGraphError, KernelNotFoundError
+from ortpkg.graph.graph import Attribute, Node
+from ortpkg.graph.types import TensorType, ValueType, element_type_of, numpy_dtype
+from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
+
+REFERENCE_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
+_OLDEST_IR_WITH_EVERY_TYPE = 10
+
+
+def find_reference_kernel(node: Node, opset_imports: Mapping[str, int]) -> KernelDef | None:
+    """The kernel definition that runs ``node`` on the reference implementation; None where there is none.
+
+    Args:
+        node: its ``since_version`` selects the operator's version; where that is 0, the imported version does.
+        opset_imports: domain → version that the model imports.
+    """
+    version = node.since_version or opset_imports.get(node.domain, 0)
+    if not has_reference_implementation(node.domain, node.op_type, version):
+        return None
+    factory = functools.partial(_make_reference_kernel, version=version)
+    return KernelDef(
+        op_type=node.op_type,
+        domain=node.domain,
+        since=(node.since_version,),
+        factory=factory,
+        uses_output_buffer=False,
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def has_reference_implementation(domain: str, op_type: str, version: int) -> bool:
+    """Whether onnx.reference can compute that version of the operator, itself or through its function body."""
+    if domain not in REFERENCE_DOMAINS:
+        return False
+    schema = _schema(domain, op_type, version)
+    if schema is None:
+        return False
+    if any(attribute.type == onnx.defs.OpSchema.AttrType.GRAPH for attribute in schema.attributes.values()):
+        return False  # its sub-graph would escape the session's limits: these operators have kernels of ours
+    return _is_prepared_once(schema) or _has_body_for_types(schema)
+
+
+def _is_prepared_once(schema: onnx.defs.OpSchema) -> bool:
+    return _is_loadable(schema.domain, schema.name, schema.since_version)
+
+
+def _schema(domain: str, op_type: str, version: int) -> onnx.defs.OpSchema | None:
+    try:
+        return onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _has_body_for_types(schema: onnx.defs.OpSchema) -> bool:
+    """Whether the operator is a function whose body depends on the types of its inputs."""
+    # The stubs of onnx leave out what its extension module has.
+    return bool(getattr(schema, "has_context_dependent_function", False))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_loadable(domain: str, op_type: str, version: int) -> bool:
+    """Whether the reference has a class of its own, or one function body for all types, for the operator."""
+    # Imported here for start-up time; see the module's docstring.
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import RuntimeContextError
+    from onnx.reference.ops import load_op
+    from onnx.reference.ops.aionnx_preview import load_op as load_preview_op
+    from onnx.reference.ops.aionnx_preview_training import load_op as load_training_op
+    from onnx.reference.ops.aionnxml import load_op as load_ml_op
+
+    try:
+        if domain == "":
+            load_op(domain, op_type, version, evaluator_cls=ReferenceEvaluator)
+        else:
+            loaders = {
+                "ai.onnx.ml": load_ml_op,
+                "ai.onnx.preview": load_preview_op,
+                "ai.onnx.preview.training": load_training_op,
+            }
+            loaders[domain](domain, op_type, version)
+    except RuntimeContextError:
+        return False  # only a function of its input types
+    except RuntimeError:  # NotImplementedError, or "no implementation for version"
+        return False
+    return True
+
+
+def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
+    """The compute function of one node. Its evaluator is made once, here, where the operator allows it."""
+    node = info.node
+    schema = _schema(node.domain, node.op_type, version)
+    if schema is None:
+        raise KernelNotFoundError(f"{node} is not defined in version {version}", op_type=node.op_type, opset=version)
+    proto = node_proto(node, schema)
+    prepared = _evaluator(node, proto, version) if _is_prepared_once(schema) else None
+    output_types = tuple(info.output_type(slot) for slot in range(len(node.outputs)))
+    static_nbytes = sum(_static_nbytes(value_type) for value_type in output_types)
+    wanted = [name for name in proto.output if name]
+
+    def compute(context: OpKernelContext, *inputs: Value) -> Value:
+        if static_nbytes:
+            context.check_allocation(static_nbytes)
+        context.check_cancelled()
+        evaluator = prepared or _evaluator(node, proto, version, inputs)
+        feeds = {name: _guarded(value) for name, value in zip(proto.input, inputs, strict=False) if name}
+        with np.errstate(all="ignore"):
+            found = dict(zip(wanted, evaluator.run(wanted, feeds), strict=True))
+        outputs = tuple(
+            _normalised(found[name], output_type, inputs) if name else None
+            for name, output_type in zip(proto.output, output_types, strict=True)
+        )
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    return compute
+
+
+def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:
+    """The node in ONNX's own form with positional value names (x0, ..., y0, ...) and its version's defaults filled in.
+
+    Positional names keep a value that is used twice apart, and keep a model's own names out of messages.
+    """
+    proto = NodeProto(op_type=node.op_type, domain=node.domain)
+    proto.input.extend(f"x{slot}" if name else "" for slot, name in enumerate(node.inputs))
+    proto.output.extend(f"y{slot}" if name else "" for slot, name in enumerate(node.outputs))
+    for name, attribute in node.attributes.items():
+        proto.attribute.append(_attribute_proto(name, attribute, node))
+    for name, definition in schema.attributes.items():
+        if name not in node.attributes and definition.default_value.type != AttributeProto.UNDEFINED:
+            proto.attribute.append(definition.default_value)
+    return proto
+
+
+def _attribute_proto(name: str, attribute: Attribute, node: Node) -> AttributeProto:
+    proto = AttributeProto(name=name, type=AttributeProto.AttributeType.Value(attribute.kind))
+    value = attribute.value
+    match attribute.kind:
+        case "INT":
+            proto.i = value
+        case "FLOAT":
+            proto.f = value
+        case "STRING":
+            proto.s = value
+        case "INTS":
+            proto.ints.extend(value)
+        case "FLOATS":
+            proto.floats.extend(value)
+        case "STRINGS":
+            proto.strings.extend(value)
+        case "TENSOR":
+            proto.t.CopyFrom(_tensor_proto(value))
+        case "TENSORS":
+            proto.tensors.extend(_tensor_proto(tensor) for tensor in value)
+        case _:
+            raise InvalidGraphError(
+                f"{node}: the reference kernels take no attribute of type {attribute.kind}", node_name=node.name
+            )
+    return proto
+
+
+def _tensor_proto(initializer: Any) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.asarray(initializer.numpy()), initializer.name)
+
+
+def _evaluator(node: Node, proto: NodeProto, version: int, inputs: tuple[Value, ...] = ()) -> ReferenceEvaluator:
+    """An evaluator for the one node; ``inputs`` give the types that a context-dependent function body is made from.
+
+    Raises InvalidGraphError where the reference refuses the node's attributes.
+    """
+    from onnx.reference import ReferenceEvaluator  # heavy
+
+    graph = onnx.GraphProto(name="reference", node=[proto])
+    graph.input.extend(onnx.ValueInfoProto(name=name) for name in proto.input if name)
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in proto.output if name)
+    for declared, value in zip(graph.input, (value for value in inputs if value is not None), strict=False):
+        element_type = int(element_type_of(value.dtype))
+        declared.type.CopyFrom(onnx.helper.make_tensor_type_proto(element_type, value.shape))
+    model = onnx.ModelProto(ir_version=_OLDEST_IR_WITH_EVERY_TYPE, graph=graph)
+    model.opset_import.add(domain=node.domain, version=version)
+    try:
+        return ReferenceEvaluator(model)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidGraphError(f"{node}: {error}", node_name=node.name) from error
+
+
+def _static_nbytes(value_type: ValueType | None) -> int:
+    if not isinstance(value_type, TensorType) or not value_type.is_static:
+        return 0
+    assert value_type.shape is not None
+    sizes = [dimension for dimension in value_type.shape if isinstance(dimension, int)]
+    return math.prod(sizes) * numpy_dtype(value_type.element_type).itemsize
+
+
+def _guarded(value: Value) -> Value:
+    """The value as the reference may have it: nothing that it could write to is ours."""
+    if isinstance(value, np.ndarray):
+        view = value.view()
+        view.flags.writeable = False
+        return view
+    if isinstance(value, list):
+        return [_guarded(element) for element in value]
+    return value
+
+
+def _normalised(value: Value, value_type: ValueType | None, inputs: tuple[Value, ...]) -> Value:
+    """An output of the reference as this engine has it: an own, writable array of the inferred element type."""
+    if isinstance(value, list):
+        return [_normalised(element, None, inputs) for element in value]
+    if not isinstance(value, np.ndarray | np.generic):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    if isinstance(value_type, TensorType) and array.dtype != numpy_dtype(value_type.element_type):
+        return array.astype(numpy_dtype(value_type.element_type))
+    shared = any(isinstance(source, np.ndarray) and np.may_share_memory(array, source) for source in inputs)
+    return array.copy() if shared or not array.flags.writeable else array
