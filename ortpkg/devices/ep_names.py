@@ -1,0 +1,149 @@
+"""Names of execution providers: ONNX Runtime's full names in its priority order, and the short forms people type.
+
+Source of names and order: ``onnxruntime.get_all_providers()`` of 1.31 (its list of providers by default priority, CPU
+last). Names of providers that later releases dropped are known too, because packages that name them exist.
+An unknown name is never an error here: a package may name an execution provider that does not exist yet.
+"""
+
+from __future__ import annotations
+
+from ortpkg.devices.hardware import DeviceType
+
+CPU_EP = "CPUExecutionProvider"
+OPENVINO_EP = "OpenVINOExecutionProvider"
+QNN_EP = "QNNExecutionProvider"
+
+#: Full names, best first: ONNX Runtime's default priority order. CPU is last.
+KNOWN_EPS: tuple[str, ...] = (
+    "NvTensorRTRTXExecutionProvider",
+    "TensorrtExecutionProvider",
+    "CUDAExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "ROCMExecutionProvider",
+    OPENVINO_EP,
+    "DnnlExecutionProvider",
+    "TvmExecutionProvider",
+    "VitisAIExecutionProvider",
+    QNN_EP,
+    "SNPEExecutionProvider",
+    "NnapiExecutionProvider",
+    "VSINPUExecutionProvider",
+    "JsExecutionProvider",
+    "CoreMLExecutionProvider",
+    "ArmNNExecutionProvider",
+    "ACLExecutionProvider",
+    "DmlExecutionProvider",
+    "RknpuExecutionProvider",
+    "WebNNExecutionProvider",
+    "WebGpuExecutionProvider",
+    "XnnpackExecutionProvider",
+    "CANNExecutionProvider",
+    "AzureExecutionProvider",
+    CPU_EP,
+)
+
+#: Short forms, lower case, without "-", "_" and spaces.
+EP_ALIASES: dict[str, str] = {
+    "cpu": CPU_EP,
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+    "trt": "TensorrtExecutionProvider",
+    "tensorrtrtx": "NvTensorRTRTXExecutionProvider",
+    "nvtensorrtrtx": "NvTensorRTRTXExecutionProvider",
+    "trtrtx": "NvTensorRTRTXExecutionProvider",
+    "migraphx": "MIGraphXExecutionProvider",
+    "rocm": "ROCMExecutionProvider",
+    "openvino": OPENVINO_EP,
+    "ov": OPENVINO_EP,
+    "dnnl": "DnnlExecutionProvider",
+    "onednn": "DnnlExecutionProvider",
+    "tvm": "TvmExecutionProvider",
+    "vitisai": "VitisAIExecutionProvider",
+    "ryzenai": "VitisAIExecutionProvider",
+    "qnn": QNN_EP,
+    "snpe": "SNPEExecutionProvider",
+    "nnapi": "NnapiExecutionProvider",
+    "vsinpu": "VSINPUExecutionProvider",
+    "js": "JsExecutionProvider",
+    "coreml": "CoreMLExecutionProvider",
+    "armnn": "ArmNNExecutionProvider",
+    "acl": "ACLExecutionProvider",
+    "dml": "DmlExecutionProvider",
+    "directml": "DmlExecutionProvider",
+    "rknpu": "RknpuExecutionProvider",
+    "webnn": "WebNNExecutionProvider",
+    "webgpu": "WebGpuExecutionProvider",
+    "xnnpack": "XnnpackExecutionProvider",
+    "cann": "CANNExecutionProvider",
+    "azure": "AzureExecutionProvider",
+}
+
+#: What kind of device a provider is for, where its name alone decides. Used to rank and filter only where a provider
+#: reports no devices; a provider for several kinds (OpenVINO, QNN, DirectML, WebNN, CoreML) is not listed.
+IMPLIED_DEVICE_TYPES: dict[str, DeviceType] = {
+    "NvTensorRTRTXExecutionProvider": DeviceType.GPU,
+    "TensorrtExecutionProvider": DeviceType.GPU,
+    "CUDAExecutionProvider": DeviceType.GPU,
+    "MIGraphXExecutionProvider": DeviceType.GPU,
+    "ROCMExecutionProvider": DeviceType.GPU,
+    "WebGpuExecutionProvider": DeviceType.GPU,
+    "VitisAIExecutionProvider": DeviceType.NPU,
+    "RknpuExecutionProvider": DeviceType.NPU,
+    "VSINPUExecutionProvider": DeviceType.NPU,
+    "CANNExecutionProvider": DeviceType.NPU,
+    "DnnlExecutionProvider": DeviceType.CPU,
+    "XnnpackExecutionProvider": DeviceType.CPU,
+    "ACLExecutionProvider": DeviceType.CPU,
+    "ArmNNExecutionProvider": DeviceType.CPU,
+    CPU_EP: DeviceType.CPU,
+}
+
+_PRIORITIES = {name: position for position, name in enumerate(KNOWN_EPS)}
+_SUFFIX = "executionprovider"
+
+
+def _squeezed(text: str) -> str:
+    return text.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+_FULL_NAMES = {
+    **{_squeezed(name): name for name in KNOWN_EPS},
+    **{_squeezed(name).removesuffix(_SUFFIX): name for name in KNOWN_EPS},
+    **EP_ALIASES,
+}
+
+
+def resolve_ep_name(text: str) -> str:
+    """The full name for an alias or a full name in any case; a text that is neither is returned unchanged.
+
+    >>> resolve_ep_name("openvino"), resolve_ep_name("cpuexecutionprovider"), resolve_ep_name("MyEP")
+    ('OpenVINOExecutionProvider', 'CPUExecutionProvider', 'MyEP')
+    """
+    if text in _PRIORITIES:
+        return text
+    return _FULL_NAMES.get(_squeezed(text), text)
+
+
+def is_known_ep(name: str) -> bool:
+    """Whether ``name`` is a full name that some release of ONNX Runtime has used (plug-ins are not in the list)."""
+    return name in _PRIORITIES
+
+
+def ep_priority(name: str) -> int:
+    """ONNX Runtime's default priority, 0 best; a provider not on its list (a plug-in) comes before Azure and CPU."""
+    return _PRIORITIES.get(name, _PRIORITIES["AzureExecutionProvider"] - 1)
+
+
+def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
+    """The full name that ``text`` was probably meant to be, for "did you mean"; None where nothing is near.
+
+    ``known`` adds names beyond ONNX Runtime's list, e.g. of installed plug-ins.
+    """
+    import difflib  # only on the way to a message
+
+    names = {**_FULL_NAMES, **{_squeezed(name): name for name in known}}
+    squeezed = _squeezed(text)
+    near = difflib.get_close_matches(squeezed, names, n=1, cutoff=0.75)
+    if not near:
+        near = difflib.get_close_matches(squeezed.removesuffix(_SUFFIX), names, n=1, cutoff=0.75)
+    return names[near[0]] if near else None
