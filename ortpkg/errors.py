@@ -377,6 +377,18 @@ class AuthoringError(OrtpkgError):
     exit_code = ExitCode.PACKAGE
 
 
+class PackageBusyError(AuthoringError):
+    """Another process is changing the package and did not finish in time; nothing was changed.
+
+    Attributes:
+        holder: what is known of that process, for people.
+    """
+
+    def __init__(self, message: str, *, holder: str) -> None:
+        super().__init__(message)
+        self.holder = holder
+
+
 class ArchiveError(OrtpkgError):
     """An archive is damaged, or breaks a limit."""
 
