@@ -1,0 +1,214 @@
+"""Reads a model's inputs from files (npy, npz, png), and writes its outputs to one npz.
+
+Nothing here unpickles, and nothing is allocated before the header that asks for it is checked.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.errors import InvalidFeedError, UsageError, quoted
+from ortpkg.names import did_you_mean
+
+Array = npt.NDArray[Any]
+
+#: The largest array that an input file may hold, in bytes.
+MOST_ARRAY_NBYTES = 1 << 32
+#: The most arrays in one npz file.
+MOST_ARRAYS = 10_000
+
+_NUMPY_NAMES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(uint8)": "uint8",
+    "tensor(int8)": "int8",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+}
+
+
+class NodeArg(Protocol):
+    """An input of a session (its name, its ONNX type text, its shape)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def shape(self) -> Sequence[int | str | None]: ...
+
+
+def read_npy(path: Path) -> Array:
+    """The array in an npy file. UsageError where it is missing, too large, damaged or holds Python objects."""
+    try:
+        with path.open("rb") as file:
+            _check_npy_header(file, path.name)
+            file.seek(0)
+            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"cannot read {quoted(path)}: {error}") from error
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """The arrays in an npz file by name. UsageError as for :func:`read_npy`."""
+    arrays: dict[str, Array] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > MOST_ARRAYS:
+                raise UsageError(f"{quoted(path)} holds {len(members)} arrays; at most {MOST_ARRAYS} are read")
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                if member.file_size > MOST_ARRAY_NBYTES:
+                    raise UsageError(f"{quoted(path)}: array {quoted(name)} is too large ({member.file_size} bytes)")
+                with archive.open(member) as file:
+                    _check_npy_header(file, name)
+                with archive.open(member) as file:
+                    arrays[name] = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise UsageError(f"cannot read {quoted(path)}: {error}") from error
+    return arrays
+
+
+def _check_npy_header(file: Any, name: str) -> None:
+    version = np.lib.format.read_magic(file)
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = reader(file)
+    if dtype.hasobject:
+        raise ValueError(f"array {quoted(name)} holds pickled Python objects, which are never loaded")
+    nbytes = dtype.itemsize
+    for size in shape:
+        nbytes *= size
+    if nbytes > MOST_ARRAY_NBYTES:
+        raise ValueError(f"array {quoted(name)} says it has {nbytes} bytes; at most {MOST_ARRAY_NBYTES} are read")
+
+
+def read_feeds(assignments: Sequence[str], inputs: Sequence[NodeArg]) -> dict[str, Array]:
+    """Reads ``name=file`` assignments into feeds for a session with these inputs.
+
+    A file may be ``.npy`` (one array), ``.npz`` (the array of that name, or its only one) or ``.png`` (where the input
+    is an image: rank 3 or 4 with 1 or 3 channels, or rank 2). A model with one input needs no ``name=``.
+
+    Raises:
+        UsageError: an assignment has no name, or a file cannot be read.
+        InvalidFeedError: the model has no such input, or a picture does not fit it.
+    """
+    by_name = {argument.name: argument for argument in inputs}
+    feeds: dict[str, Array] = {}
+    for assignment in assignments:
+        name, separator, file = assignment.partition("=")
+        if not separator:
+            if len(inputs) != 1:
+                raise UsageError(
+                    f"--input {quoted(assignment)}: say which input, as name=file; inputs: {_list(by_name)}"
+                )
+            name, file = inputs[0].name, assignment
+        if name not in by_name:
+            raise InvalidFeedError(
+                f"the model has no input {quoted(name)}{did_you_mean(name, by_name)}; it has {_list(by_name)}",
+                name=name,
+            )
+        if name in feeds:
+            raise UsageError(f"input {quoted(name)} is given twice")
+        feeds[name] = _read_one(Path(file), by_name[name])
+    return feeds
+
+
+def _read_one(path: Path, argument: NodeArg) -> Array:
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return read_npy(path)
+    if suffix == ".npz":
+        arrays = read_npz(path)
+        if argument.name in arrays:
+            return arrays[argument.name]
+        if len(arrays) == 1:
+            return next(iter(arrays.values()))
+        raise UsageError(f"{quoted(path)} has no array {quoted(argument.name)}; it has {_list(arrays)}")
+    if suffix == ".png":
+        return read_picture(path, argument)
+    raise UsageError(f"cannot read {quoted(path)}: inputs come from .npy, .npz or .png files")
+
+
+def read_picture(path: Path, argument: NodeArg) -> Array:
+    """A PNG as the image that ``argument`` takes.
+
+    Channels (1 grey, 3 RGB) and layout (channels first or last) follow the input's shape; a fixed height and width are
+    met by resampling. Values are 0 to 255 for integer inputs and 0 to 1 for floating-point ones.
+    """
+    shape = [size if isinstance(size, int) else None for size in argument.shape]
+    layout = _image_layout(shape)
+    if layout is None or argument.type not in _NUMPY_NAMES:
+        raise InvalidFeedError(
+            f"input {quoted(argument.name)} is no image: a picture needs a numeric input of shape "
+            f"[N,C,H,W], [N,H,W,C], [C,H,W], [H,W,C] or [H,W] with 1 or 3 channels",
+            name=argument.name,
+            expected=f"{argument.type} {list(argument.shape)}",
+        )
+    channels, is_first, height, width = layout
+    pixels = _decode(path, "L" if channels == 1 else "RGB", (width, height))
+    dtype = np.dtype(_NUMPY_NAMES[argument.type])
+    image = pixels.astype(dtype) if dtype.kind in "ui" else (pixels / np.float32(255)).astype(dtype)
+    if len(shape) > 2:
+        image = image.reshape(*image.shape[:2], channels)
+        image = np.ascontiguousarray(image.transpose(2, 0, 1)) if is_first else image
+    return image[np.newaxis] if len(shape) == 4 else image
+
+
+def _image_layout(shape: Sequence[int | None]) -> tuple[int, bool, int | None, int | None] | None:
+    """(channels, channels first, height, width) of an image input; None where it is none."""
+    if len(shape) == 2:
+        return 1, False, shape[0], shape[1]
+    if len(shape) not in {3, 4} or (len(shape) == 4 and shape[0] not in {1, None}):
+        return None
+    first, middle, last = shape[-3:]
+    if first in {1, 3}:
+        return first, True, middle, last
+    if last in {1, 3}:
+        return last, False, first, middle
+    return None
+
+
+def _decode(path: Path, mode: str, size: tuple[int | None, int | None]) -> Array:
+    try:
+        from PIL import Image  # an extra: only pictures need it
+    except ImportError as error:
+        raise UsageError("reading pictures needs pillow: pip install 'ortpkg[images]'") from error
+    try:
+        with Image.open(path, formats=["PNG"]) as picture:
+            if picture.width * picture.height > MOST_ARRAY_NBYTES // 16:
+                raise UsageError(f"{quoted(path)} is too large: {picture.width} x {picture.height} pixels")
+            wanted = (size[0] or picture.width, size[1] or picture.height)
+            pixels = picture.convert(mode)
+            return np.asarray(pixels if pixels.size == wanted else pixels.resize(wanted))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise UsageError(f"cannot read {quoted(path)} as PNG: {error}") from error
+
+
+def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Writes arrays into one npz file; the file appears whole or not at all. UsageError where it cannot be written."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                np.savez(file, allow_pickle=False, **dict(arrays))
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot write {quoted(path)}: {error}") from error
+
+
+def _list(names: Mapping[str, object]) -> str:
+    return ", ".join(quoted(name) for name in names) or "none"

@@ -1,0 +1,229 @@
+"""The façade of a model package: open it, look at it, choose a variant, run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.api.model_variant import ModelVariant
+from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
+from ortpkg.package.reader import open_package
+from ortpkg.selection.machine import this_machine
+from ortpkg.selection.selector import no_suitable_variant_message, select_variant
+from ortpkg.selection.verdict import Selection
+
+if TYPE_CHECKING:
+    from ortpkg.api.pipeline_session import PipelineSession
+    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.options import SessionOptions
+
+
+class ComponentModel:
+    """One component model of a package: a name and its variants, in declaration order."""
+
+    def __init__(self, package: ModelPackage, info: ComponentInfo) -> None:
+        self._package = package
+        self.info = info
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def variants(self) -> tuple[VariantInfo, ...]:
+        return self.info.variants
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        return self.info.metadata
+
+    def select(self, **wishes: Any) -> Selection:
+        """See :meth:`ModelPackage.select`."""
+        return self._package.select(self.name, **wishes)
+
+    def best_variant(self, **wishes: Any) -> ModelVariant:
+        """See :meth:`ModelPackage.best_variant`."""
+        return self._package.best_variant(self.name, **wishes)
+
+    def __repr__(self) -> str:
+        return f"ComponentModel({self.name!r}, variants={[variant.name for variant in self.variants]})"
+
+
+class ModelPackage:
+    """A model package: opened and validated when constructed, then read-only and picklable (K13, K14, K17).
+
+    Args:
+        root: the package's directory (``name.ortpackage/``).
+        trust: accept options from the package that can reach beyond it; say so only for a publisher you trust.
+
+    Raises:
+        PackageNotFoundError: there is no such directory, or it holds no package.
+        PackageFormatError: its documents are not valid; ``findings`` has every problem.
+        PathEscapesPackageError: it names a path that leaves it.
+
+    Example::
+
+        package = ortpkg.ModelPackage("digits.ortpackage")
+        session = package.best_variant().create_session()
+        (logits,) = session.run(None, {"image": image})
+    """
+
+    def __init__(self, root: str | PathLike[str], *, trust: bool = False) -> None:
+        self.info: PackageInfo = open_package(Path(root))
+        self._trust = trust
+
+    @property
+    def root(self) -> Path:
+        return self.info.root
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def version(self) -> str | None:
+        return self.info.version
+
+    @property
+    def format(self) -> PackageFormat:
+        """Which on-disk generation it was read as."""
+        return self.info.format
+
+    @property
+    def inputs(self) -> tuple[ValueInfo, ...]:
+        """The package's overall inputs, where it states them (K20)."""
+        return self.info.inputs
+
+    @property
+    def outputs(self) -> tuple[ValueInfo, ...]:
+        return self.info.outputs
+
+    @property
+    def component_models(self) -> tuple[ComponentModel, ...]:
+        """The component models in execution order (K14)."""
+        return tuple(ComponentModel(self, component) for component in self.info.components)
+
+    def component(self, name: str | None = None) -> ComponentInfo:
+        """The component of that name; the only one where none is named.
+
+        Raises UnknownComponentError, which lists the components, for an unknown name, or none where there are several.
+        """
+        known = [component.name for component in self.info.components]
+        listed = ", ".join(quoted(each) for each in known) or "none"
+        if name is None:
+            if len(known) == 1:
+                return self.info.components[0]
+            raise UnknownComponentError(
+                f"package {quoted(self.name)} has {len(known)} component models ({listed}): name one", known=known
+            )
+        found = self.info.component(name)
+        if found is None:
+            raise UnknownComponentError(
+                f"package {quoted(self.name)} has no component model {quoted(name)}"
+                f"{did_you_mean(name, known)}; it has {listed}",
+                known=known,
+            )
+        return found
+
+    def select(
+        self,
+        component: str | None = None,
+        *,
+        device: str | None = None,
+        ep: str | None = None,
+        policy: str = "default",
+        variant: str | None = None,
+        check_architecture: bool = False,
+    ) -> Selection:
+        """Judges every variant on every EP device of this machine, with a reason for each.
+
+        Args:
+            component: which component model; may be left out where there is only one.
+            device: only this device type: "cpu", "gpu" or "npu".
+            ep: only this execution provider; aliases such as "openvino" are understood.
+            policy: the order of preference (docs/selection.md).
+            variant: judge only the variant of that name.
+            check_architecture: evaluate ``constraints.architecture`` too.
+
+        Raises UnknownComponentError for a name that the package does not have, UsageError for an unknown policy or
+        device. That nothing fits is no error: then ``Selection.best`` is None.
+        """
+        chosen = self.component(component)
+        if variant is not None:
+            chosen = _only_variant(chosen, variant)
+        machine = this_machine(ep=ep)
+        return select_variant(
+            chosen,
+            machine.ep_devices,
+            hardware=machine.hardware,
+            policy=policy,
+            device=device,
+            ep=ep,
+            check_architecture=check_architecture,
+            compatibility=machine.compatibility,
+        )
+
+    def best_variant(self, component: str | None = None, **wishes: Any) -> ModelVariant:
+        """The best variant of a component on this machine; the arguments are those of :meth:`select`.
+
+        Raises NoSuitableVariantError, whose ``selection`` says why each variant fell.
+        """
+        selection = self.select(component, **wishes)
+        if selection.best is None:
+            raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
+        return ModelVariant(selection.best.variant, selection, trust=self._trust)
+
+    def best_variants(self, **wishes: Any) -> dict[str, ModelVariant]:
+        """The best variant of every component, by component name, in execution order."""
+        return {component.name: self.best_variant(component.name, **wishes) for component in self.info.components}
+
+    def create_session(
+        self,
+        component: str | None = None,
+        *,
+        sess_options: SessionOptions | None = None,
+        backend: str = "auto",
+        **wishes: Any,
+    ) -> InferenceSession | PipelineSession:
+        """A session on the best variant of the component, or of every component where the package is a pipeline.
+
+        A package with several components, or with a pipeline.json, gives a :class:`PipelineSession` unless a component
+        is named.
+        """
+        if component is None and (len(self.info.components) > 1 or self.info.has_pipeline):
+            # The pipeline runner loads numpy; only packages that need it pay.
+            from ortpkg.api.pipeline_session import PipelineSession
+
+            sessions = {
+                name: variant.create_session(sess_options, backend=backend)
+                for name, variant in self.best_variants(**wishes).items()
+            }
+            return PipelineSession(self.info, sessions)
+        return self.best_variant(component, **wishes).create_session(sess_options, backend=backend)
+
+    def __repr__(self) -> str:
+        return f"ModelPackage({str(self.root)!r})"
+
+
+def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:
+    found = component.variant(name)
+    if found is None:
+        known = [variant.name for variant in component.variants]
+        listed = ", ".join(quoted(each) for each in known) or "none"
+        raise UnknownComponentError(
+            f"component model {quoted(component.name)} has no variant {quoted(name)}{did_you_mean(name, known)}; "
+            f"it has {listed}",
+            known=known,
+        )
+    return ComponentInfo(
+        name=component.name,
+        directory=component.directory,
+        variants=(found,),
+        metadata=component.metadata,
+        additional_metadata=component.additional_metadata,
+        source=component.source,
+    )

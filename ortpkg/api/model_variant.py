@@ -1,0 +1,116 @@
+"""A variant as users hold it: what it is, why it was chosen, and a session for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.api.option_policy import checked_provider_options, checked_session_options
+from ortpkg.errors import ModelError, NoSuitableVariantError, quoted
+from ortpkg.package.package_info import Constraints, VariantInfo
+from ortpkg.selection.verdict import Selection, Verdict
+
+if TYPE_CHECKING:
+    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.options import SessionOptions
+
+
+class ModelVariant:
+    """One variant of a component model. Read-only and picklable.
+
+    Attributes:
+        info: what the package says about it.
+        selection: the selection that was made with it in view (on this machine, or as asked for).
+    """
+
+    def __init__(self, info: VariantInfo, selection: Selection, *, trust: bool = False) -> None:
+        self.info = info
+        self.selection = selection
+        self._trust = trust
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def component_name(self) -> str:
+        return self.info.component_name
+
+    @property
+    def directory(self) -> Path:
+        """The absolute directory of its files."""
+        return self.info.directory
+
+    @property
+    def model_path(self) -> Path | None:
+        """The absolute path of its ONNX file; None for a GenAI variant, which is a set of files."""
+        return self.info.model_path
+
+    @property
+    def constraints(self) -> Constraints:
+        return self.info.constraints
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Facts that the package records about it: data types, quantization, opset, ..."""
+        return self.info.metadata
+
+    def eligible_verdicts(self) -> list[Verdict]:
+        """Where it can run here: its eligible verdicts, best first."""
+        own = [verdict for verdict in self.selection.verdicts if verdict.variant == self.info and verdict.is_eligible]
+        return sorted(own, key=lambda verdict: verdict.rank or ())
+
+    def verdict(self, *, backend: str = "auto") -> Verdict:
+        """Where it runs: the best verdict on ``backend`` ("auto": on any).
+
+        Raises NoSuitableVariantError, with every reason, where it can run nowhere here.
+        """
+        for verdict in self.eligible_verdicts():
+            if backend == "auto" or (verdict.ep_device is not None and verdict.ep_device.backend == backend):
+                return verdict
+        reasons = "\n".join(f"  {v.code}: {v.reason}" for v in self.selection.verdicts if v.variant == self.info)
+        on = "" if backend == "auto" else f" on backend {quoted(backend)}"
+        raise NoSuitableVariantError(
+            f"variant {quoted(self.name)} cannot run on this machine{on}:\n{reasons}", selection=self.selection
+        )
+
+    def create_session(self, sess_options: SessionOptions | None = None, *, backend: str = "auto") -> InferenceSession:
+        """An inference session for this variant, on the EP device that selection found for it.
+
+        Args:
+            sess_options: used as they are; without them the package's own session options apply, as far as the option
+                policy allows.
+            backend: "auto" (the best one installed here), "embedded", "openvino" or "onnxruntime".
+
+        Raises:
+            ModelError: the variant is a GenAI variant, a set of files rather than one model.
+            NoSuitableVariantError: it cannot run here.
+            TrustRequiredError: the package sets an option that needs trust.
+        """
+        # numpy and onnx are loaded only when a session is really made.
+        from ortpkg.session.inference_session import InferenceSession
+        from ortpkg.session.options import SessionOptions
+
+        path = self._runnable_path()
+        verdict = self.verdict(backend=backend)
+        options = sess_options
+        if options is None:
+            options = SessionOptions()
+            for key, value in checked_session_options(self.info, trust=self._trust).items():
+                options.add_session_config_entry(key, value)
+        if verdict.ep_device is None:
+            return InferenceSession(path, options)
+        provider_options = checked_provider_options(self.info, verdict.ep_device.ep_name, trust=self._trust)
+        return InferenceSession(path, options, ep_devices=[(verdict.ep_device, provider_options)])
+
+    def _runnable_path(self) -> Path:
+        if self.model_path is None:
+            raise ModelError(
+                f"variant {quoted(self.name)} is a GenAI variant: a set of files in {quoted(self.directory)} "
+                f"for onnxruntime-genai, not one model that a session can run"
+            )
+        return self.model_path
+
+    def __repr__(self) -> str:
+        return f"ModelVariant({self.component_name!r}, {self.name!r})"

@@ -1,0 +1,32 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PackageArgument = Annotated[Path, typer.Argument(metavar="PKG", help="The package's directory (name.ortpackage).")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
+ComponentOption = Annotated[
+    str | None,
+    typer.Option("--component", "-c", metavar="NAME", help="Which component model; needed where there are several."),
+]
+VariantOption = Annotated[str | None, typer.Option("--variant", metavar="NAME", help="Consider only this variant.")]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", metavar="D", help="Only this kind of device: cpu, gpu or npu.")
+]
+EpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ep", metavar="EP", help="Only this execution provider: a name or an alias (cpu, cuda, openvino, qnn, ...)."
+    ),
+]
+PolicyOption = Annotated[
+    str, typer.Option("--policy", metavar="P", help="The order of preference; see docs/selection.md.")
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option("--trust", help="Accept options of the package that can reach beyond it. For publishers you trust."),
+]
