@@ -1,0 +1,52 @@
+"""CPU microarchitectures: this machine's, by archspec, and which architectures run code made for which.
+
+archspec is asked for the running machine only; its import takes as long as the rest of a probe, so that its answer is
+kept in the fact cache, keyed by what it depends on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ortpkg.devices.fact_cache import read_fact, write_fact
+from ortpkg.devices.hardware import HardwareDevice
+
+
+def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
+    """``cpu`` (a CPU of the running machine) with its microarchitecture; unchanged where archspec does not know it."""
+    key = {
+        "name": cpu.name,
+        "vendor": cpu.vendor,
+        "instruction_sets": cpu.metadata.get("instruction_sets", ""),
+    }
+    name = read_fact("microarchitecture", key)
+    if not isinstance(name, str):
+        name = _ask_archspec()
+        if name is not None:
+            write_fact("microarchitecture", key, name)
+    return cpu if name is None else replace(cpu, architecture=name)
+
+
+def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
+    """Whether a device of one architecture runs what was made for ``wanted``; None where their relation is unknown.
+
+    Equal names always do (case does not matter); for CPUs archspec's partial order decides, in which a
+    microarchitecture runs whatever its ancestors run.
+    """
+    device, constraint = device_architecture.lower(), wanted.lower()
+    if device == constraint:
+        return True
+    from archspec.cpu import TARGETS  # 20 ms; only where an architecture is to be checked
+
+    if device not in TARGETS or constraint not in TARGETS:
+        return None
+    return bool(TARGETS[device] >= TARGETS[constraint])
+
+
+def _ask_archspec() -> str | None:
+    try:
+        import archspec.cpu  # 20 ms; only where the cache does not know
+
+        return str(archspec.cpu.host().name)
+    except Exception:  # noqa: BLE001 - archspec runs foreign tools on some systems; no answer is an answer here
+        return None

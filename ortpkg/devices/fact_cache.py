@@ -1,0 +1,64 @@
+"""Facts about this machine that are dear to find out, kept between processes.
+
+One small JSON file per fact under the cache directory. A fact is stored with the whole key that it depends on, and is
+read back only where that key is equal, so that a new driver or library version is a miss and never a stale answer.
+The cache may vanish or be damaged at any time: then it is as if it had never been there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_SCHEMA_VERSION = 1
+_MOST_BYTES = 1 << 20
+
+Key = Mapping[str, object]
+
+
+def cache_directory() -> Path:
+    """Where caches lie: ``ORTPKG_CACHE_DIR``, else the platform's directory for caches of a user. May not exist yet."""
+    chosen = os.environ.get("ORTPKG_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    import platformdirs  # takes as long to import as a probe of the machine
+
+    return Path(platformdirs.user_cache_dir("ortpkg", appauthor=False))
+
+
+def read_fact(kind: str, key: Key) -> Any:
+    """The stored value (JSON, never null) for exactly ``key``; None where there is none that can be trusted."""
+    try:
+        with _fact_path(kind, key).open("rb") as file:
+            stored = json.loads(file.read(_MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(stored, dict) or stored.get("schema_version") != _SCHEMA_VERSION or stored.get("key") != key:
+        return None
+    return stored.get("value")
+
+
+def write_fact(kind: str, key: Key, value: Any) -> None:
+    """Stores a JSON value for ``key`` in one step. Where the directory cannot be written, nothing is stored."""
+    path = _fact_path(kind, key)
+    text = json.dumps({"schema_version": _SCHEMA_VERSION, "key": key, "value": value}, sort_keys=True, indent=1)
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)  # noqa: PTH105 - the mkstemp name is a string already
+    except OSError:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _fact_path(kind: str, key: Key) -> Path:
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    return cache_directory() / "facts" / f"{kind}-{digest[:24]}.json"

@@ -1,0 +1,51 @@
+"""Devices and machines as JSON objects, with the same keys wherever they are printed or stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.machine import Machine
+
+
+def hardware_device_to_json(device: HardwareDevice) -> dict[str, Any]:
+    """``type`` is lower case; a null is "unknown"; PCI numbers are integers, 0 where unknown."""
+    return {
+        "type": device.type.value,
+        "name": device.name,
+        "vendor": device.vendor,
+        "vendor_id": device.vendor_id,
+        "device_id": device.device_id,
+        "is_discrete": device.is_discrete,
+        "memory_nbytes": device.memory_nbytes,
+        "architecture": device.architecture,
+        "metadata": _sorted(device.metadata),
+        "source": device.source,
+    }
+
+
+def ep_device_to_json(ep_device: EpDevice) -> dict[str, Any]:
+    """``device`` is null where the execution provider reports no devices."""
+    return {
+        "ep": ep_device.ep_name,
+        "ep_vendor": ep_device.ep_vendor,
+        "ep_version": ep_device.ep_version,
+        "backend": ep_device.backend,
+        "device": None if ep_device.device is None else hardware_device_to_json(ep_device.device),
+        "ep_metadata": _sorted(ep_device.ep_metadata),
+        "ep_options": _sorted(ep_device.ep_options),
+    }
+
+
+def machine_to_json(machine: Machine) -> dict[str, Any]:
+    return {
+        "os": machine.os,
+        "os_version": machine.os_version,
+        "hardware": [hardware_device_to_json(device) for device in machine.hardware],
+        "notes": list(machine.notes),
+    }
+
+
+def _sorted(items: Mapping[str, str]) -> dict[str, str]:
+    return {key: items[key] for key in sorted(items)}

@@ -1,0 +1,123 @@
+"""What macOS knows about a machine: ``sysctl`` for the CPU, ``system_profiler -json`` for the GPUs.
+
+Sources: sysctl(3) for the names; ``system_profiler -json SPDisplaysDataType`` for the keys ``sppci_*`` and
+``spdisplays_*``. Every Mac with Apple silicon has a Neural Engine, which no public interface lists: it is concluded
+from ``hw.optional.arm64``, and its source says so. Parsers take text, so that tests run anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.devices.machine import Machine
+from ortpkg.devices.pci_vendors import vendor_name
+from ortpkg.devices.system_command import output_of
+
+_SYSCTL_NAMES = (
+    "hw.logicalcpu",
+    "hw.physicalcpu",
+    "hw.memsize",
+    "hw.optional.arm64",
+    "kern.osproductversion",
+    "machdep.cpu.brand_string",
+    "machdep.cpu.vendor",
+    "machdep.cpu.features",
+    "machdep.cpu.leaf7_features",
+)
+_TIMEOUT_S = 10.0
+_APPLE = 0x106B
+
+
+def probe_macos() -> Machine:
+    """Asks both tools (about 0.2 s); what one does not answer is left out and noted."""
+    # -i: names that this kind of Mac does not have are passed over.
+    sysctl = output_of(["/usr/sbin/sysctl", "-i", *_SYSCTL_NAMES], timeout_s=_TIMEOUT_S)
+    displays = output_of(["/usr/sbin/system_profiler", "-json", "SPDisplaysDataType"], timeout_s=_TIMEOUT_S)
+    return parse_macos(sysctl, displays)
+
+
+def parse_macos(sysctl: str | None, displays: str | None) -> Machine:
+    """A machine from what the two tools print; None for a tool that did not answer."""
+    facts = dict(re.findall(r"^([\w.]+): (.*)$", sysctl or "", re.MULTILINE))
+    is_apple_silicon = facts.get("hw.optional.arm64") == "1"
+    hardware = [_cpu(facts, is_apple_silicon=is_apple_silicon)]
+    notes = [] if sysctl else ["sysctl did not answer: the CPU's facts are unknown"]
+    gpus = _gpus(displays, memory_nbytes=_integer(facts.get("hw.memsize")))
+    if gpus is None:
+        notes.append("system_profiler did not answer: GPUs are unknown")
+    hardware += gpus or []
+    if is_apple_silicon:
+        hardware.append(
+            HardwareDevice(
+                type=DeviceType.NPU,
+                name="Apple Neural Engine",
+                vendor="Apple",
+                vendor_id=_APPLE,
+                source="concluded from Apple silicon",
+            )
+        )
+    version = facts.get("kern.osproductversion")
+    return Machine(os="macos", os_version=version, hardware=tuple(hardware), notes=tuple(notes))
+
+
+def _cpu(facts: dict[str, str], *, is_apple_silicon: bool) -> HardwareDevice:
+    vendor = "Apple" if is_apple_silicon else {"GenuineIntel": "Intel"}.get(facts.get("machdep.cpu.vendor", ""), "")
+    features = " ".join(facts.get(name, "") for name in ("machdep.cpu.features", "machdep.cpu.leaf7_features"))
+    metadata = {
+        "logical_cores": facts.get("hw.logicalcpu", ""),
+        "physical_cores": facts.get("hw.physicalcpu", ""),
+        "instruction_sets": features.lower().strip(),
+    }
+    return HardwareDevice(
+        type=DeviceType.CPU,
+        name=facts.get("machdep.cpu.brand_string", ""),
+        vendor=vendor,
+        vendor_id=_APPLE if is_apple_silicon else (0x8086 if vendor == "Intel" else 0),
+        memory_nbytes=_integer(facts.get("hw.memsize")),
+        metadata={key: value for key, value in metadata.items() if value},
+        source="sysctl",
+    )
+
+
+def _gpus(displays: str | None, *, memory_nbytes: int | None) -> list[HardwareDevice] | None:
+    try:
+        entries = json.loads(displays or "")["SPDisplaysDataType"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    if not isinstance(entries, list):
+        return None
+    return [_gpu(entry, memory_nbytes) for entry in entries if isinstance(entry, dict)]
+
+
+def _gpu(entry: dict[str, Any], machine_memory_nbytes: int | None) -> HardwareDevice:
+    vendor_text = str(entry.get("spdisplays_vendor", ""))
+    numbered = re.search(r"0x([0-9a-fA-F]{4})", vendor_text)
+    vendor_id = int(numbered[1], 16) if numbered else (_APPLE if "apple" in vendor_text.lower() else 0)
+    device_text = re.fullmatch(r"0x([0-9a-fA-F]{4})", str(entry.get("spdisplays_device-id", "")))
+    is_discrete = None if "sppci_bus" not in entry else entry["sppci_bus"] != "spdisplays_builtin"
+    memory = _mebibytes(entry.get("spdisplays_vram"))
+    if memory is None and vendor_id == _APPLE:
+        memory = machine_memory_nbytes  # one memory for CPU and GPU
+    return HardwareDevice(
+        type=DeviceType.GPU,
+        name=str(entry.get("sppci_model", entry.get("_name", ""))),
+        vendor=vendor_name(vendor_id),
+        vendor_id=vendor_id,
+        device_id=int(device_text[1], 16) if device_text else 0,
+        is_discrete=is_discrete,
+        memory_nbytes=memory,
+        metadata={"cores": str(entry["sppci_cores"])} if "sppci_cores" in entry else {},
+        source="system_profiler",
+    )
+
+
+def _mebibytes(text: object) -> int | None:
+    found = re.fullmatch(r"(\d+) (MB|GB)", str(text))
+    return int(found[1]) * (1 << (20 if found[2] == "MB" else 30)) if found else None
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() else None

@@ -1,0 +1,43 @@
+"""Probe a machine: CPU, GPUs and NPUs as the operating system knows them. Loads no driver and no backend."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from ortpkg.devices.architecture import with_host_architecture
+from ortpkg.devices.hardware import DeviceType
+from ortpkg.devices.machine import Machine
+
+
+def probe(root: Path | str = "/") -> Machine:
+    """Finds out what this machine has. Never raises: what cannot be found out is None, or a note.
+
+    Args:
+        root: a directory tree to read instead of this machine's ``/sys`` and ``/proc``, in Linux's layout. Such a tree
+            is read on every platform; its CPU's microarchitecture is unknown, because archspec knows only this machine.
+    """
+    if Path(root) != Path("/"):
+        from ortpkg.devices.linux import probe_linux  # each platform loads its own module only
+
+        return probe_linux(Path(root))
+    machine = _probe_this_platform()
+    hardware = tuple(
+        with_host_architecture(device) if device.type is DeviceType.CPU else device for device in machine.hardware
+    )
+    return replace(machine, hardware=hardware)
+
+
+def _probe_this_platform() -> Machine:
+    if sys.platform == "win32":
+        from ortpkg.devices.windows import probe_windows  # each platform loads its own module only
+
+        return probe_windows()
+    if sys.platform == "darwin":
+        from ortpkg.devices.macos import probe_macos  # each platform loads its own module only
+
+        return probe_macos()
+    from ortpkg.devices.linux import probe_linux  # each platform loads its own module only
+
+    return probe_linux(Path("/"))
