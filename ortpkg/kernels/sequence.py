@@ -1,0 +1,184 @@
+"""Sequences and optionals.
+
+A sequence is a list of arrays, an optional is None or the value itself. Elements are copied when they go in or come
+out (see :mod:`ortpkg.kernels.ownership`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortpkg.kernels.axes import int_tuple, normalized_axis
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor, Value
+from ortpkg.kernels.ownership import copied
+
+Sequence = list[Value]
+
+
+def _position(index: Tensor, length: int, *, most: int) -> int:
+    """An index into a sequence counted from the front. ValueError outside [-length, most]."""
+    if index.size != 1:
+        raise ValueError(f"a position in a sequence is one number, but this one has shape {index.shape}")
+    position = int(index.reshape(()))
+    if not -length <= position <= most:
+        raise ValueError(f"position {position} is not in [{-length}, {most}] for a sequence of {length}")
+    return position + length if position < 0 else position
+
+
+@kernel("SequenceEmpty", since=(11,), uses_output_buffer=False)
+def sequence_empty(_info: OpKernelInfo) -> Compute:
+    def compute(_context: OpKernelContext) -> Sequence:
+        return []
+
+    return compute
+
+
+@kernel("SequenceConstruct", since=(11,), uses_output_buffer=False)
+def sequence_construct(_info: OpKernelInfo) -> Compute:
+    def compute(context: OpKernelContext, *elements: Tensor) -> Sequence:
+        context.check_allocation(sum(element.nbytes for element in elements))
+        return [copied(element) for element in elements]
+
+    return compute
+
+
+@kernel("SequenceInsert", since=(11,), uses_output_buffer=False)
+def sequence_insert(_info: OpKernelInfo) -> Compute:
+    def compute(
+        _context: OpKernelContext, sequence: Sequence, element: Tensor, position: Tensor | None = None
+    ) -> Sequence:
+        at = len(sequence) if position is None else _position(position, len(sequence), most=len(sequence))
+        return [*sequence[:at], copied(element), *sequence[at:]]
+
+    return compute
+
+
+@kernel("SequenceErase", since=(11,), uses_output_buffer=False)
+def sequence_erase(_info: OpKernelInfo) -> Compute:
+    def compute(_context: OpKernelContext, sequence: Sequence, position: Tensor | None = None) -> Sequence:
+        index = np.int64(-1) if position is None else position
+        at = _position(np.asarray(index), len(sequence), most=len(sequence) - 1)
+        return [*sequence[:at], *sequence[at + 1 :]]
+
+    return compute
+
+
+@kernel("SequenceAt", since=(11,), uses_output_buffer=False)
+def sequence_at(_info: OpKernelInfo) -> Compute:
+    def compute(_context: OpKernelContext, sequence: Sequence, position: Tensor) -> Value:
+        return copied(sequence[_position(position, len(sequence), most=len(sequence) - 1)])
+
+    return compute
+
+
+@kernel("SequenceLength", since=(11,), uses_output_buffer=False)
+def sequence_length(_info: OpKernelInfo) -> Compute:
+    def compute(_context: OpKernelContext, sequence: Sequence) -> Tensor:
+        return np.array(len(sequence), dtype=np.int64)
+
+    return compute
+
+
+@kernel("SplitToSequence", since=(11, 24), uses_output_buffer=False)
+def split_to_sequence(info: OpKernelInfo) -> Compute:
+    """Splits into equal parts (scalar ``split``, the last may be smaller), given lengths, or single slices."""
+    axis_attribute = int(info.attribute("axis", 0))
+    keeps_axis = bool(info.attribute("keepdims", 1))
+
+    def compute(_context: OpKernelContext, x: Tensor, split: Tensor | None = None) -> Sequence:
+        axis = normalized_axis(axis_attribute, x.ndim)
+        size = x.shape[axis]
+        if split is None and not keeps_axis:
+            return [part.copy() for part in np.moveaxis(x, axis, 0)]
+        ends = np.cumsum(_part_lengths(split, size))
+        return [part.copy() for part in np.split(x, ends[:-1], axis=axis)] if len(ends) else []
+
+    return compute
+
+
+def _part_lengths(split: Tensor | None, size: int) -> tuple[int, ...]:
+    if split is None:
+        return (1,) * size
+    lengths = int_tuple(split)
+    if split.ndim == 0:
+        if lengths[0] <= 0:
+            raise ValueError(f"parts have a positive length, not {lengths[0]}")
+        whole, rest = divmod(size, lengths[0])
+        return lengths * whole + ((rest,) if rest else ())
+    if any(length < 0 for length in lengths) or sum(lengths) != size:
+        raise ValueError(f"parts of lengths {lengths} do not make up an axis of size {size}")
+    return lengths
+
+
+@kernel("ConcatFromSequence", since=(11,))
+def concat_from_sequence(info: OpKernelInfo) -> Compute:
+    axis_attribute = int(info.attribute("axis"))
+    makes_axis = bool(info.attribute("new_axis", 0))
+
+    def compute(context: OpKernelContext, sequence: Sequence) -> Tensor:
+        if not sequence:
+            raise ValueError("an empty sequence cannot be concatenated")
+        axis = normalized_axis(axis_attribute, sequence[0].ndim + makes_axis)
+        parts = [np.expand_dims(element, axis) for element in sequence] if makes_axis else sequence
+        first = parts[0]
+        size = sum(part.shape[axis] for part in parts)
+        output = context.output(0, (*first.shape[:axis], size, *first.shape[axis + 1 :]), first.dtype)
+        return np.concatenate(parts, axis=axis, out=output)
+
+    return compute
+
+
+@kernel("SequenceMap", since=(17,), uses_output_buffer=False)
+def sequence_map(info: OpKernelInfo) -> Compute:
+    """Runs the body for each element; further inputs are sequences of the same length, or tensors given each time."""
+    output_count = len(info.node.outputs)
+
+    def compute(context: OpKernelContext, sequence: Sequence, *others: Value) -> Value:
+        for other in others:
+            if isinstance(other, list) and len(other) != len(sequence):
+                raise ValueError(
+                    f"SequenceMap's sequences have one length, but these have {len(sequence)}, {len(other)}"
+                )
+        collected: list[Sequence] = [[] for _ in range(output_count)]
+        nbytes = 0
+        for index, element in enumerate(sequence):
+            context.check_cancelled()
+            feeds = [element, *(other[index] if isinstance(other, list) else other for other in others)]
+            results = context.run_subgraph("body", [copied(feed) for feed in feeds])
+            for outputs, result in zip(collected, results, strict=False):
+                outputs.append(result)
+                nbytes += getattr(result, "nbytes", 0)
+            context.check_allocation(nbytes)
+        return collected[0] if output_count == 1 else tuple(collected)
+
+    return compute
+
+
+# --- optionals -------------------------------------------------------------------------------------------------------
+
+
+@kernel("Optional", since=(15, 28), uses_output_buffer=False)
+def optional(_info: OpKernelInfo) -> Compute:
+    def compute(_context: OpKernelContext, value: Value = None) -> Value:
+        return copied(value)
+
+    return compute
+
+
+@kernel("OptionalGetElement", since=(15, 18, 28), uses_output_buffer=False)
+def optional_get_element(_info: OpKernelInfo) -> Compute:
+    def compute(_context: OpKernelContext, value: Value) -> Value:
+        if value is None:
+            raise ValueError("the optional has no element to get")
+        return copied(value)
+
+    return compute
+
+
+@kernel("OptionalHasElement", since=(15, 18, 28), uses_output_buffer=False)
+def optional_has_element(_info: OpKernelInfo) -> Compute:
+    def compute(_context: OpKernelContext, value: Value = None) -> Tensor:
+        return np.array(value is not None)
+
+    return compute
