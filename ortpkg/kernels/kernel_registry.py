@@ -72,8 +72,16 @@ def kernel(
 
 
 def kernel_defs_of(module: ModuleType) -> list[KernelDef]:
-    """The definitions of every tagged function of ``module``, in source order."""
-    return [definition for value in vars(module).values() for definition in getattr(value, _TAG, ())]
+    """The definitions that ``module`` brings, in source order: those of its tagged functions (imported ones belong to
+    the module that defines them), then its literal table ``KERNELS``, for operators that differ in one ufunc only.
+    """
+    tagged = [
+        definition
+        for value in vars(module).values()
+        if callable(value) and getattr(value, "__module__", None) == module.__name__
+        for definition in getattr(value, _TAG, ())
+    ]
+    return [*tagged, *getattr(module, "KERNELS", ())]
 
 
 class KernelRegistry:

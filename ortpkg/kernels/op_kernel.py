@@ -15,7 +15,11 @@ factory; the compute function only computes, keeps no state between calls, and m
 A compute function takes one positional argument per declared input (None for one left out) and returns the value of
 its single output or a tuple with one item per output. An output is either the buffer got from ``context.output`` (then
 it lies in planned memory) or any new array (plain allocation), or a view of an input where the kernel says ``alias``.
-It never writes to an input, unless ``context.output`` handed out that input's buffer (``in_place``).
+It never writes to an input, unless ``context.output`` handed out that input's buffer (``in_place``). Every tensor is
+an array, never a numpy scalar. Shapes that do not fit raise ValueError with a sentence; the executor adds the node.
+
+The executor runs compute functions under ``np.errstate(all="ignore")``: division by zero, overflow and invalid
+operations give what IEEE 754 says, in silence. Kernels do not set it again.
 """
 
 from __future__ import annotations

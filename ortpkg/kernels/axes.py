@@ -1,0 +1,73 @@
+"""Axes, shapes and indices as operators give them: negative values, checks, and sentences for what does not fit."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ortpkg.kernels.op_kernel import Tensor
+
+
+def normalized_axis(axis: int, rank: int) -> int:
+    """``axis`` counted from the front. ValueError outside [-rank, rank); a scalar has the axes -1 and 0."""
+    axis = operator.index(axis)
+    most = max(rank, 1)
+    if not -most <= axis < most:
+        raise ValueError(f"axis {axis} is not in [{-most}, {most}), the axes of a rank-{rank} tensor")
+    return axis + most if axis < 0 else axis
+
+
+def normalized_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Each axis counted from the front, in the given order. ValueError for one out of range or named twice."""
+    found = tuple(normalized_axis(axis, rank) for axis in axes)
+    if len(set(found)) != len(found):
+        raise ValueError(f"axes {found} name an axis twice")
+    return found
+
+
+def int_tuple(x: Tensor) -> tuple[int, ...]:
+    """A one-dimensional (or scalar) integer tensor as a tuple. ValueError for another rank."""
+    if x.ndim > 1:
+        raise ValueError(f"a list of integers has rank 1, but this tensor has shape {x.shape}")
+    return tuple(x.ravel().tolist())
+
+
+def shape_from(x: Tensor) -> tuple[int, ...]:
+    """A shape given as a tensor. ValueError for a negative dimension."""
+    shape = int_tuple(x)
+    if any(dimension < 0 for dimension in shape):
+        raise ValueError(f"shape {shape} has a negative dimension")
+    return shape
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which all ``shapes`` broadcast. ValueError names them where they do not."""
+    first = tuple(shapes[0])
+    if all(tuple(shape) == first for shape in shapes):
+        return first
+    try:
+        return np.broadcast_shapes(*(tuple(shape) for shape in shapes))
+    except ValueError:
+        raise ValueError(f"shapes {' and '.join(str(tuple(s)) for s in shapes)} do not broadcast together") from None
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """The number of elements of a tensor of ``shape``, exact (no overflow)."""
+    count = 1
+    for dimension in shape:
+        count *= dimension
+    return count
+
+
+def wrapped_indices(indices: Tensor, size: int) -> Tensor:
+    """Indices into an axis of ``size`` with negatives counted from the end. ValueError for one out of range."""
+    if indices.size == 0:
+        return indices.astype(np.intp, copy=False)
+    lowest, highest = int(indices.min()), int(indices.max())
+    if lowest < -size or highest >= size:
+        wrong = lowest if lowest < -size else highest
+        raise ValueError(f"index {wrong} is out of range for an axis of size {size}")
+    indices = indices.astype(np.intp, copy=False)
+    return np.where(indices < 0, indices + size, indices) if lowest < 0 else indices

@@ -1,0 +1,168 @@
+"""Conversion between element types: Cast, CastLike, BitCast.
+
+Rules of ONNX's Cast: floats truncate to integers; to float8 and float4 a value out of range saturates (or becomes
+infinity or NaN with ``saturate=0``); to 4- and 2-bit integers the high bits fall away; strings are numbers in text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ortpkg.errors import quoted
+from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.kernels.element_types import is_float
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+
+_STRING = np.dtype(object)
+_E8M0 = numpy_dtype(ElementType.FLOAT8E8M0)
+_SATURATING = frozenset(
+    numpy_dtype(element_type)
+    for element_type in (
+        ElementType.FLOAT8E4M3FN,
+        ElementType.FLOAT8E4M3FNUZ,
+        ElementType.FLOAT8E5M2,
+        ElementType.FLOAT8E5M2FNUZ,
+        ElementType.FLOAT4E2M1,
+    )
+)
+_SUB_BYTE_INTEGERS = {
+    numpy_dtype(ElementType.INT4): 4,
+    numpy_dtype(ElementType.UINT4): 4,
+    numpy_dtype(ElementType.INT2): 2,
+    numpy_dtype(ElementType.UINT2): 2,
+}
+_E8M0_BIAS = 127
+_E8M0_LARGEST = 254
+
+
+@kernel("Cast", since=(1, 6, 9, 13, 19, 21, 23, 24, 25, 28))
+def cast(info: OpKernelInfo) -> Compute:
+    """Version 1 names the target type as text ("FLOAT"), later ones by number."""
+    to = info.attribute("to")
+    target = numpy_dtype(ElementType[to] if isinstance(to, str) else ElementType(to))
+    saturate = bool(info.attribute("saturate", 1))
+    round_mode = str(info.attribute("round_mode", "up"))
+    return lambda context, x: _converted_output(context, x, target, saturate, round_mode)
+
+
+@kernel("CastLike", since=(15, 19, 21, 23, 24, 25))
+def cast_like(info: OpKernelInfo) -> Compute:
+    saturate = bool(info.attribute("saturate", 1))
+    round_mode = str(info.attribute("round_mode", "up"))
+    return lambda context, x, like: _converted_output(context, x, like.dtype, saturate, round_mode)
+
+
+@kernel("BitCast", since=(26,))
+def bit_cast(info: OpKernelInfo) -> Compute:
+    target = numpy_dtype(ElementType(info.attribute("to")))
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        if x.dtype.itemsize != target.itemsize:
+            raise ValueError(f"elements of {x.dtype} and of {target} differ in size, so bits cannot be reinterpreted")
+        out = context.output(0, x.shape, target)
+        np.copyto(out, x.view(target))
+        return out
+
+    return compute
+
+
+def _converted_output(
+    context: OpKernelContext, x: Tensor, target: np.dtype[Any], saturate: bool, round_mode: str
+) -> Tensor:
+    out = context.output(0, x.shape, target)
+    np.copyto(out, converted(x, target, saturate=saturate, round_mode=round_mode), casting="unsafe")
+    return out
+
+
+def converted(x: Tensor, target: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Tensor:
+    """``x`` in the run-time dtype ``target``, or something that numpy's plain conversion brings there rightly."""
+    if x.dtype == target:
+        return x
+    if x.dtype == _STRING or x.dtype.kind in "US":
+        return converted(_parsed(x, target), target, saturate=saturate, round_mode=round_mode)
+    if target == _STRING:
+        return _formatted(x)
+    if target == _E8M0:
+        return _to_e8m0(x, saturate, round_mode)
+    if target in _SATURATING:
+        wide = x if x.dtype == np.float64 else x.astype(np.float32)
+        if saturate or target == numpy_dtype(ElementType.FLOAT4E2M1):
+            largest = float(ml_dtypes.finfo(target).max)
+            wide = np.clip(wide, -largest, largest)
+        return np.asarray(wide).astype(target)
+    if target in _SUB_BYTE_INTEGERS and x.dtype not in _SUB_BYTE_INTEGERS:
+        return _low_bits(x, target)
+    if target == np.bool_ and is_float(x.dtype):
+        return np.asarray(x != 0)
+    if x.dtype.kind == "V" and target.kind in "iub":  # an ml_dtypes float: numpy knows no direct way to integers
+        return x.astype(np.float32)
+    return x
+
+
+def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
+    """Numbers out of text; integers exactly, floats as float64. ValueError says which text is no number."""
+    to_integer = target.kind in "iu"
+
+    def parse(text: Any) -> Any:
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+        try:
+            if to_integer:
+                try:
+                    return int(text)
+                except ValueError:
+                    return int(float(text))
+            return float(text)
+        except (ValueError, OverflowError):
+            raise ValueError(f"{quoted(text)} is not a number, so it cannot become {target}") from None
+
+    numbers = [parse(text) for text in x.ravel().tolist()]
+    if not to_integer:
+        return np.array(numbers, dtype=np.float64).reshape(x.shape)
+    try:
+        return np.array(numbers, dtype=target).reshape(x.shape)
+    except OverflowError:
+        raise ValueError(f"a number in the text does not fit {target}") from None
+
+
+def _formatted(x: Tensor) -> Tensor:
+    """Each element as the shortest text that gives it back in its own type."""
+    wide = x if x.dtype.kind in "iufcb" else x.astype(np.float32)
+    out = np.empty(x.shape, dtype=object)
+    out.ravel()[:] = [str(value) for value in wide.ravel()]
+    return out
+
+
+def _low_bits(x: Tensor, target: np.dtype[Any]) -> Tensor:
+    whole = x.astype(np.int64) if x.dtype.kind in "iub" else x.astype(np.float64).astype(np.int64)
+    bits = _SUB_BYTE_INTEGERS[target]
+    low = whole & ((1 << bits) - 1)
+    if target in (numpy_dtype(ElementType.INT4), numpy_dtype(ElementType.INT2)):
+        low = np.where(low >= 1 << (bits - 1), low - (1 << bits), low)
+    return np.asarray(low).astype(np.int8).astype(target)
+
+
+def _to_e8m0(x: Tensor, saturate: bool, round_mode: str) -> Tensor:
+    """A power of two: 8 exponent bits without sign; 255 is NaN. The significand rounds by ``round_mode``.
+
+    Source: the Cast operator, "E8M0" (OCP Microscaling): up, down or to the nearest power, halves away from zero.
+    """
+    wide = np.abs(x.astype(np.float64))
+    significand, exponent = np.frexp(wide)  # wide = significand · 2**exponent, 0.5 <= significand < 1
+    if round_mode == "up":
+        exponent = np.where(significand > 0.5, exponent, exponent - 1)
+    elif round_mode == "down":
+        exponent = exponent - 1
+    else:
+        exponent = np.where(significand >= 0.75, exponent, exponent - 1)
+    biased = np.where(wide == 0, -_E8M0_BIAS, exponent) + _E8M0_BIAS
+    if saturate:
+        biased = np.clip(biased, 0, _E8M0_LARGEST)
+        biased = np.where(np.isinf(wide), _E8M0_LARGEST, biased)
+    else:
+        biased = np.where((biased > _E8M0_LARGEST) | (biased < 0) | np.isinf(wide), 255, biased)
+    biased = np.where(np.isnan(wide), 255, biased)
+    return biased.astype(np.uint8).view(_E8M0)

@@ -1,0 +1,57 @@
+"""Groups of element types for kernel declarations, and the type that a kernel computes in.
+
+numpy computes float16 slowly and the ml_dtypes types (bfloat16, float8) with a conversion per operation; where more
+than one operation follows, kernels compute in float32 and round once at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ortpkg.graph.types import ElementType as E
+from ortpkg.kernels.op_kernel import Tensor
+
+FLOATS = frozenset({E.FLOAT, E.DOUBLE, E.FLOAT16, E.BFLOAT16})
+IEEE_FLOATS = frozenset({E.FLOAT, E.DOUBLE, E.FLOAT16})
+SIGNED_INTEGERS = frozenset({E.INT8, E.INT16, E.INT32, E.INT64})
+UNSIGNED_INTEGERS = frozenset({E.UINT8, E.UINT16, E.UINT32, E.UINT64})
+INTEGERS = SIGNED_INTEGERS | UNSIGNED_INTEGERS
+NUMBERS = FLOATS | INTEGERS
+BOOLEAN = frozenset({E.BOOL})
+
+_FLOAT32 = np.dtype(np.float32)
+_FLOAT64 = np.dtype(np.float64)
+_NARROW_FLOATS = frozenset(
+    np.dtype(dtype)
+    for dtype in (
+        np.float16,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e5m2fnuz,
+    )
+)
+
+
+def is_narrow_float(dtype: np.dtype[Any]) -> bool:
+    """Whether ``dtype`` is a float type that kernels compute in float32."""
+    return dtype in _NARROW_FLOATS
+
+
+def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What to compute values of ``dtype`` in: float32 for narrow floats, else ``dtype`` itself."""
+    return _FLOAT32 if dtype in _NARROW_FLOATS else dtype
+
+
+def widened(x: Tensor) -> Tensor:
+    """``x`` in its compute type; ``x`` itself where that is its own."""
+    return x.astype(_FLOAT32) if x.dtype in _NARROW_FLOATS else x
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether ``dtype`` is a floating-point type, narrow ones included."""
+    return dtype in (_FLOAT32, _FLOAT64) or dtype in _NARROW_FLOATS
