@@ -1,0 +1,122 @@
+"""Writes the whole package: models, documents, samples, model card, digests. The same content, the same bytes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from ortpkg.package.digests import DIGESTS_FILE, compute_digests, dump_digests
+from scripts.digits.data import Scans
+from scripts.digits.graph_builder import INPUT, OUTPUT
+from scripts.digits.model_card import model_card
+from scripts.digits.network import Array
+from scripts.digits.variants import DYNAMIC_BATCH, Variant
+
+COMPONENT = "classifier"
+MODEL_FILE = "model.onnx"
+MODEL_VERSION = "1.0.0"
+
+_FIRST_DATE_OF_ZIP = (1980, 1, 1, 0, 0, 0)
+_UNIX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenVariant:
+    """A variant with its model and what was measured on the held-out scans (onnxruntime's CPU provider)."""
+
+    variant: Variant
+    model: onnx.ModelProto
+    accuracy: float
+    greatest_error: float
+
+
+def write_package(root: Path, variants: tuple[WrittenVariant, ...], held_out: Scans, expected: Array) -> None:
+    """Writes the package at ``root``, in place of what is there."""
+    if root.exists():
+        shutil.rmtree(root)
+    for written in variants:
+        model_path = root / "models" / COMPONENT / written.variant.name / MODEL_FILE
+        model_path.parent.mkdir(parents=True)
+        model_path.write_bytes(written.model.SerializeToString(deterministic=True))
+    _write_json(root / "models" / COMPONENT / "metadata.json", _metadata(variants))
+    _write_samples(root / "samples", tuple(written.variant for written in variants), held_out, expected)
+    measured = [(written.variant, written.accuracy, written.greatest_error) for written in variants]
+    (root / "README.md").write_bytes(model_card(measured, held_out=len(held_out)).encode())
+    _write_json(root / "manifest.json", _manifest())
+    (root / DIGESTS_FILE).write_bytes(dump_digests(compute_digests(root)))
+
+
+def _manifest() -> dict[str, Any]:
+    return {
+        "model_name": "digits",
+        "model_version": MODEL_VERSION,
+        "description": "Recognizes handwritten digits in 8x8 scans: a small convolutional classifier.",
+        "component_models": [COMPONENT],
+        "inputs": [{"name": INPUT, "type": "tensor(float)", "shape": [DYNAMIC_BATCH, 1, 8, 8]}],
+        "outputs": [{"name": OUTPUT, "type": "tensor(float)", "shape": [DYNAMIC_BATCH, 10]}],
+    }
+
+
+def _metadata(variants: tuple[WrittenVariant, ...]) -> dict[str, Any]:
+    return {
+        "component_model_name": COMPONENT,
+        "model_variants": {
+            written.variant.name: {
+                "model_file": MODEL_FILE,
+                "constraints": {"ep": written.variant.ep, "device": written.variant.device},
+                **({"provider_options": options} if (options := dict(written.variant.provider_options)) else {}),
+                "metadata": written.variant.facts(written.accuracy),
+            }
+            for written in variants
+        },
+    }
+
+
+def _write_samples(folder: Path, variants: tuple[Variant, ...], held_out: Scans, expected: Array) -> None:
+    folder.mkdir()
+    _write_arrays(folder / "held_out_inputs.npz", {INPUT: held_out.images})
+    _write_arrays(folder / "held_out_outputs.npz", {OUTPUT: expected.astype(np.float32)})
+    _write_arrays(folder / "held_out_labels.npz", {"labels": held_out.labels})
+    reference, *others = variants
+    sample = {
+        "name": "held-out",
+        "description": f"The {len(held_out)} scans that were held out from training.",
+        "component": COMPONENT,
+        "inputs": "held_out_inputs.npz",
+        "expected_outputs": "held_out_outputs.npz",
+        "batch_axis": 0,
+        "tolerances": _tolerances(reference),
+        "variants": {variant.name: {"tolerances": _tolerances(variant)} for variant in others},
+        "labels": {"file": "held_out_labels.npz", "name": "labels"},
+        "display": {"output": OUTPUT, "as": "class", "classes": [str(digit) for digit in range(10)]},
+    }
+    _write_json(folder / "samples.json", {"schema_version": "1.0", "samples": [sample]})
+
+
+def _tolerances(variant: Variant) -> dict[str, dict[str, float]]:
+    return {OUTPUT: {"absolute": variant.absolute_tolerance, "relative": variant.relative_tolerance}}
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_bytes((json.dumps(document, indent=2) + "\n").encode())
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Writes a compressed npz whose bytes depend on the arrays (and zlib's version) alone, not on time or platform."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=_FIRST_DATE_OF_ZIP)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = _UNIX
+            entry.external_attr = 0o644 << 16
+            with archive.open(entry, "w") as stream:
+                np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
