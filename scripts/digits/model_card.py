@@ -15,7 +15,7 @@ A small convolutional classifier of handwritten digits, packaged for five kinds 
 |---|---|
 | input | `image`, float32 [batch, 1, 8, 8]: grey levels from 0 (paper) to 16 (ink) |
 | output | `logits`, float32 [batch, 10]: one score per digit; the greatest wins |
-| network | three 3x3 convolutions (16, 32, 64 channels) with batch normalization and Relu, two max-pools, one linear layer |
+| network | 3x3 convolutions (16, 32, 64 channels) with batch normalization and Relu, two max-pools, a linear layer |
 | parameters | about 26,000 |
 | licence | MIT, like the rest of this repository; the scans: CC BY 4.0, see below |
 
