@@ -45,6 +45,8 @@ class ElementType(IntEnum):
     FLOAT8E8M0 = 24
     UINT2 = 25
     INT2 = 26
+    FLOAT6E2M3 = 27
+    FLOAT6E3M2 = 28
 
 
 _NUMPY_DTYPES: dict[ElementType, np.dtype] = {
@@ -74,6 +76,18 @@ _NUMPY_DTYPES: dict[ElementType, np.dtype] = {
     ElementType.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
     ElementType.UINT2: np.dtype(ml_dtypes.uint2),
     ElementType.INT2: np.dtype(ml_dtypes.int2),
+    ElementType.FLOAT6E2M3: np.dtype(ml_dtypes.float6_e2m3fn),
+    ElementType.FLOAT6E3M2: np.dtype(ml_dtypes.float6_e3m2fn),
+}
+#: Bits per element, for the types that ONNX stores packed.
+PACKED_BITS: dict[ElementType, int] = {
+    ElementType.UINT4: 4,
+    ElementType.INT4: 4,
+    ElementType.FLOAT4E2M1: 4,
+    ElementType.UINT2: 2,
+    ElementType.INT2: 2,
+    ElementType.FLOAT6E2M3: 6,
+    ElementType.FLOAT6E3M2: 6,
 }
 _ELEMENT_TYPES = {dtype: element_type for element_type, dtype in _NUMPY_DTYPES.items()}
 
@@ -88,6 +102,11 @@ def element_type_of(dtype: np.dtype) -> ElementType:
     if dtype.kind in "US":
         return ElementType.STRING
     return _ELEMENT_TYPES[dtype]
+
+
+def stored_nbytes(element_type: ElementType, count: int) -> int:
+    """How many bytes ``raw_data`` takes for ``count`` elements; KeyError for types that have no raw form."""
+    return -(-count * PACKED_BITS.get(element_type, 8 * numpy_dtype(element_type).itemsize) // 8)
 
 
 @dataclass(frozen=True, slots=True)

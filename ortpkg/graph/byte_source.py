@@ -1,0 +1,110 @@
+"""Bytes that a tensor's data lies in: a file, mapped on first use, or memory. Read-only, without copies where possible.
+
+A mapped file must not be overwritten while it is mapped: ortpkg itself replaces files by renaming new ones over them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
+
+ByteArray = npt.NDArray[np.uint8]
+
+
+class ByteSource(Protocol):
+    """A run of bytes of known length."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def array(self, offset: int, nbytes: int, alignment: int = 1) -> ByteArray:
+        """Bytes [offset, offset + nbytes) at an address that is a multiple of ``alignment``; read-only.
+
+        The caller has checked the range against :attr:`nbytes`.
+        """
+        ...
+
+
+class MemoryBytes:
+    """Bytes that are in memory already."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._data = np.frombuffer(data, dtype=np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        return self._data.nbytes
+
+    def array(self, offset: int, nbytes: int, alignment: int = 1) -> ByteArray:
+        part = self._data[offset : offset + nbytes]
+        if part.ctypes.data % alignment:
+            part = part.copy()
+            part.flags.writeable = False
+        return part
+
+
+class MappedFile:
+    """A file, memory-mapped on first use and for as long as an array of it lives.
+
+    Unaligned ranges are read instead of mapped: a library that needs alignment would copy them on each use.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._mapping: mmap.mmap | None = None
+        try:
+            self._nbytes = path.stat().st_size
+        except FileNotFoundError as error:
+            raise ModelNotFoundError(f"there is no file {quoted(path)}") from error
+        except (OSError, ValueError) as error:
+            raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
+        if not path.is_file():
+            raise ModelFileError(f"{quoted(path)} is not a regular file")
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+    def array(self, offset: int, nbytes: int, alignment: int = 1) -> ByteArray:
+        if nbytes == 0:
+            return np.empty(0, dtype=np.uint8)
+        if offset % alignment == 0:
+            return np.frombuffer(self._mapped(), dtype=np.uint8, count=nbytes, offset=offset)
+        return self._read(offset, nbytes)
+
+    def mapping(self) -> memoryview:
+        """The whole file; empty for an empty one, which no system maps."""
+        return memoryview(self._mapped()) if self._nbytes else memoryview(b"")
+
+    def _mapped(self) -> mmap.mmap:
+        with self._lock:
+            if self._mapping is None:
+                try:
+                    with self.path.open("rb") as file:
+                        self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                except (OSError, ValueError) as error:
+                    raise ModelFileError(f"cannot map {quoted(self.path)}: {quoted(error)}") from error
+                if len(self._mapping) < self._nbytes:
+                    raise ModelFileError(f"{quoted(self.path)} became shorter while it was being read")
+            return self._mapping
+
+    def _read(self, offset: int, nbytes: int) -> ByteArray:
+        array = np.empty(nbytes, dtype=np.uint8)
+        try:
+            with self.path.open("rb") as file:
+                file.seek(offset)
+                count = file.readinto(array.data)
+        except OSError as error:
+            raise ModelFileError(f"cannot read {quoted(self.path)}: {quoted(error)}") from error
+        if count != nbytes:
+            raise ModelFileError(f"{quoted(self.path)} became shorter while it was being read")
+        array.flags.writeable = False
+        return array

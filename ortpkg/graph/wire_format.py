@@ -1,0 +1,140 @@
+"""Cuts the weights out of a serialized ModelProto, so that reading a model costs what its graph costs.
+
+Protobuf copies every byte field that it parses. A model file is mostly the ``raw_data`` of its main graph's
+initializers; here these are found in the encoding and left where they are, and only the rest is handed to protobuf.
+
+Source: protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) and onnx.proto's field numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_MODEL_GRAPH = 7
+_GRAPH_INITIALIZER = 5
+_TENSOR_RAW_DATA = 9
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+_LONGEST_VARINT = 10
+
+#: Smaller ``raw_data`` stays in the message: shape inference and constant folding want it at hand.
+SMALLEST_CUT_NBYTES = 1024
+
+
+class WireFormatError(ValueError):
+    """The bytes are no protobuf message."""
+
+
+@dataclass(slots=True)
+class CutModel:
+    """A model message without its big weights.
+
+    Attributes:
+        message: the serialized ModelProto without the ``raw_data`` that was cut.
+        spans: index into ``graph.initializer`` → (offset, length) of its ``raw_data`` in the original bytes.
+    """
+
+    message: bytes
+    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES) -> CutModel:
+    """Splits a serialized ModelProto into its message and the places of its weights.
+
+    Raises WireFormatError where ``data`` is not a protobuf message, down to the fields looked into.
+    """
+    cut = CutModel(message=b"")
+    pieces: list[bytes] = []
+    seen_initializers = 0
+    for number, start, body, end in _fields(data, 0, len(data)):
+        if number == _MODEL_GRAPH and body >= 0:
+            graph, seen_initializers = _cut_graph(data, body, end, cut, seen_initializers, smallest_nbytes)
+            pieces += [_tag(_MODEL_GRAPH), _varint(len(graph)), graph]
+        else:
+            pieces.append(bytes(data[start:end]))
+    cut.message = b"".join(pieces)
+    return cut
+
+
+def _cut_graph(
+    data: memoryview, start: int, stop: int, cut: CutModel, index: int, smallest_nbytes: int
+) -> tuple[bytes, int]:
+    """The graph's bytes without big weights, and the number of initializers seen so far."""
+    pieces: list[bytes] = []
+    kept_from = start
+    for number, field_start, body, end in _fields(data, start, stop):
+        if number != _GRAPH_INITIALIZER or body < 0:
+            continue
+        if end - body >= smallest_nbytes:
+            tensor, span = _cut_tensor(data, body, end, smallest_nbytes)
+            if span is not None:
+                cut.spans[index] = span
+                pieces += [bytes(data[kept_from:field_start]), _tag(_GRAPH_INITIALIZER), _varint(len(tensor)), tensor]
+                kept_from = end
+        index += 1
+    pieces.append(bytes(data[kept_from:stop]))
+    return b"".join(pieces), index
+
+
+def _cut_tensor(data: memoryview, start: int, stop: int, smallest_nbytes: int) -> tuple[bytes, tuple[int, int] | None]:
+    """The tensor's bytes without ``raw_data``, and where that lies; None where it is too small to cut."""
+    raw: tuple[int, int] | None = None
+    pieces: list[bytes] = []
+    for number, field_start, body, end in _fields(data, start, stop):
+        if number == _TENSOR_RAW_DATA and body >= 0:
+            raw = (body, end - body)
+        else:
+            pieces.append(bytes(data[field_start:end]))
+    if raw is None or raw[1] < smallest_nbytes:
+        return b"", None
+    return b"".join(pieces), raw
+
+
+def _fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yields (field number, start of the field, start of its body or -1 if not length-delimited, end) in order."""
+    position = start
+    while position < stop:
+        field_start = position
+        key, position = _read_varint(data, position, stop)
+        number, wire_type = key >> 3, key & 7
+        body = -1
+        if wire_type == _LENGTH_DELIMITED:
+            length, body = _read_varint(data, position, stop)
+            position = body + length
+        elif wire_type == _VARINT:
+            _, position = _read_varint(data, position, stop)
+        elif wire_type == _FIXED64:
+            position += 8
+        elif wire_type == _FIXED32:
+            position += 4
+        else:
+            raise WireFormatError(f"wire type {wire_type} at byte {field_start}")
+        if position > stop:
+            raise WireFormatError(f"a field at byte {field_start} ends past the end of its message")
+        if number == 0:
+            raise WireFormatError(f"field number 0 at byte {field_start}")
+        yield number, field_start, body, position
+
+
+def _read_varint(data: memoryview, position: int, stop: int) -> tuple[int, int]:
+    value = shift = 0
+    for offset in range(position, min(position + _LONGEST_VARINT, stop)):
+        byte = data[offset]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, offset + 1
+        shift += 7
+    raise WireFormatError(f"a number that does not end at byte {position}")
+
+
+def _tag(number: int) -> bytes:
+    return _varint(number << 3 | _LENGTH_DELIMITED)
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
