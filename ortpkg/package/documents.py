@@ -1,0 +1,263 @@
+"""JSON documents of a package: bytes on disk → values under limits, and values → bytes.
+
+A package comes from a stranger, so a document is measured before it is parsed, and only what every reader understands
+in the same way is accepted: RFC 8259 JSON in UTF-8 (a byte order mark is tolerated) with unique keys, finite numbers
+and well-formed text. onnxruntime's reader refuses the same things, except that it lets the last of two equal keys win.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ortpkg.errors import Finding, PackageFormatError, quoted
+from ortpkg.package.findings import finding, json_pointer
+from ortpkg.package.frozen import thaw
+from ortpkg.package.rules import DOCUMENT_SHAPE, DOCUMENT_SYNTAX, DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE, DUPLICATE_KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentLimits:
+    """How much a document may hold.
+
+    Attributes:
+        nbytes: of the file.
+        depth: objects and arrays inside each other.
+        values: values in the whole document, counted as commas and opening brackets.
+        string_length: characters of one string, as written.
+        number_length: characters of one number, as written.
+    """
+
+    nbytes: int = 16 * 1024 * 1024
+    depth: int = 64
+    values: int = 200_000
+    string_length: int = 1024 * 1024
+    number_length: int = 128
+
+
+DEFAULT_LIMITS = DocumentLimits()
+
+# Strings are one token, so that brackets inside them do not count. A string that never ends is left to the parser.
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|,', re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST_TOKENS_PER_VALUE = 4  # a key, its value, a comma or bracket, and one to spare
+
+
+class _DocumentError(Exception):
+    """Ends the reading of a document with one finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+def read_document(
+    path: Path, *, document: str | None = None, limits: DocumentLimits = DEFAULT_LIMITS
+) -> dict[str, Any]:
+    """Reads the JSON object in ``path``.
+
+    Args:
+        path: the file.
+        document: its name in findings, normally relative to the package root; the file's name if left out.
+        limits: what it may hold at most.
+
+    Raises:
+        PackageFormatError: the file cannot be read, breaks a limit, or is not a JSON object; says what and where.
+    """
+    name = document if document is not None else path.name
+    try:
+        return parse_document(_read_bytes(path, name, limits.nbytes), document=name, limits=limits)
+    except PackageFormatError as error:
+        error.path = path
+        raise
+    except _DocumentError as error:
+        raise PackageFormatError(str(error.finding), findings=(error.finding,), path=path) from None
+
+
+def parse_document(data: bytes, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> dict[str, Any]:
+    """The same as :func:`read_document` for bytes that the caller already has."""
+    try:
+        text = _decode(data, document)
+        _check_size(text, document, limits)
+        return _parse(text, document, limits)
+    except _DocumentError as error:
+        raise PackageFormatError(str(error.finding), findings=(error.finding,)) from None
+
+
+def dump_document(value: Any) -> bytes:
+    """JSON as ortpkg and onnxruntime write it: two spaces, key order and non-ASCII text kept, a final newline.
+
+    Raises:
+        ValueError: ``value`` is not a JSON value: a NaN, an infinity, or text that is not well-formed.
+    """
+    return (json.dumps(thaw(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def _fail(finding: Finding) -> NoReturn:
+    raise _DocumentError(finding)
+
+
+def _read_bytes(path: Path, document: str, most_nbytes: int) -> bytes:
+    try:
+        # Looked at before it is opened: opening a FIFO would wait for ever.
+        status = os.stat(path)  # noqa: PTH116  # half the cost of Path.stat, and this is on the way to every session
+        if not stat.S_ISREG(status.st_mode):
+            _fail(finding(DOCUMENT_UNREADABLE, document, "is not a regular file", remedy="put the JSON file there"))
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  # as above
+            data = file.read(most_nbytes + 1)
+            while len(data) <= most_nbytes and (more := file.read(most_nbytes + 1 - len(data))):
+                data += more
+    except FileNotFoundError:
+        _fail(finding(DOCUMENT_UNREADABLE, document, "does not exist", remedy="add the file"))
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        _fail(finding(DOCUMENT_UNREADABLE, document, f"cannot be read: {reason}"))
+    if len(data) > most_nbytes:
+        _fail(finding(DOCUMENT_TOO_LARGE, document, f"is larger than {most_nbytes} bytes"))
+    return data
+
+
+def _decode(data: bytes, document: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        _fail(finding(DOCUMENT_SYNTAX, document, f"is not UTF-8 text: byte {error.start} is not valid"))
+    if not text.strip(" \t\r\n"):
+        _fail(finding(DOCUMENT_SYNTAX, document, "is empty", remedy="a JSON object belongs there"))
+    return text
+
+
+def _check_size(text: str, document: str, limits: DocumentLimits) -> None:
+    """Bounds depth and number of values before the parser, which recurses and allocates, sees the text."""
+    openers = text.count("[") + text.count("{")
+    if openers <= limits.depth and openers + text.count(",") <= limits.values:
+        return  # cannot break either limit, whatever is inside strings
+    depth = deepest = values = 0
+    for tokens, match in enumerate(_TOKEN.finditer(text)):
+        first = text[match.start()]
+        if first in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+            values += 1
+        elif first in "]}":
+            depth -= 1
+        elif first == ",":
+            values += 1
+        if deepest > limits.depth:
+            _fail(finding(DOCUMENT_TOO_LARGE, document, f"is nested deeper than {limits.depth} levels"))
+        if values > limits.values or tokens > limits.values * _MOST_TOKENS_PER_VALUE:
+            _fail(finding(DOCUMENT_TOO_LARGE, document, f"holds more than {limits.values} values"))
+
+
+class _Numbers:
+    """Makes numbers from their text, where JSON and the limits allow it."""
+
+    def __init__(self, document: str, most_characters: int) -> None:
+        self._document = document
+        self._most_characters = most_characters
+
+    def make_int(self, written: str) -> int:
+        self._check_length(written)
+        return int(written)
+
+    def make_float(self, written: str) -> float:
+        self._check_length(written)
+        made = float(written)
+        if math.isinf(made):
+            self.refuse(written, "is too large for a double")
+        return made
+
+    def refuse_constant(self, written: str) -> NoReturn:
+        self.refuse(written, "is not JSON")
+
+    def refuse(self, written: str, why: str) -> NoReturn:
+        _fail(finding(DOCUMENT_SYNTAX, self._document, f"number {quoted(written)} {why}", remedy="use a finite number"))
+
+    def _check_length(self, written: str) -> None:
+        if len(written) > self._most_characters:
+            message = f"number {quoted(written)} has more than {self._most_characters} characters"
+            _fail(finding(DOCUMENT_TOO_LARGE, self._document, message))
+
+
+class _Objects:
+    """Makes dictionaries from pairs and remembers those in which a key came twice."""
+
+    def __init__(self) -> None:
+        self.repeated: list[tuple[dict[str, Any], list[str]]] = []
+
+    def make(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            self.repeated.append((made, [key for key, count in counts.items() if count > 1]))
+        return made
+
+
+def _parse(text: str, document: str, limits: DocumentLimits) -> dict[str, Any]:
+    numbers = _Numbers(document, limits.number_length)
+    objects = _Objects()
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=objects.make,
+            parse_int=numbers.make_int,
+            parse_float=numbers.make_float,
+            parse_constant=numbers.refuse_constant,
+        )
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        _fail(finding(DOCUMENT_SYNTAX, document, f"is not valid JSON at {where}: {error.msg}"))
+    if not isinstance(value, dict):
+        _fail(finding(DOCUMENT_SHAPE, document, "is not a JSON object", remedy="put everything into {...}"))
+    if objects.repeated:
+        raise _repeated_keys_error(value, objects.repeated, document)
+    if "\\u" in text or len(text) > limits.string_length:
+        _check_strings(value, document, limits.string_length)
+    return value
+
+
+def _repeated_keys_error(
+    value: dict[str, Any], repeated: list[tuple[dict[str, Any], list[str]]], document: str
+) -> PackageFormatError:
+    """Finds where the objects with repeated keys stand: the parser does not say while it makes them."""
+    keys_by_identity = {id(made): keys for made, keys in repeated}
+    findings = [
+        finding(DUPLICATE_KEY, document, f"key {quoted(key)} occurs more than once", pointer=json_pointer(*tokens, key))
+        for tokens, item in _walk(value)
+        for key in (keys_by_identity.get(id(item), ()) if isinstance(item, dict) else ())
+    ]
+    return PackageFormatError("\n".join(map(str, findings)), findings=findings)
+
+
+def _check_strings(value: dict[str, Any], document: str, most_characters: int) -> None:
+    for tokens, item in _walk(value):
+        texts = item if isinstance(item, dict) else (item,) if isinstance(item, str) else ()
+        for text in texts:
+            pointer = json_pointer(*tokens)
+            if len(text) > most_characters:
+                message = f"a string has more than {most_characters} characters"
+                _fail(finding(DOCUMENT_TOO_LARGE, document, message, pointer=pointer))
+            if _SURROGATE.search(text):
+                message = f"{quoted(text)} holds half of a surrogate pair"
+                _fail(finding(DOCUMENT_SYNTAX, document, message, pointer=pointer, remedy="use well-formed Unicode"))
+
+
+def _walk(value: Any, tokens: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], Any]]:
+    """Every value below and including ``value`` with its path, in document order; depth is bounded before."""
+    found: list[tuple[tuple[str | int, ...], Any]] = []
+    pending: list[tuple[tuple[str | int, ...], Any]] = [(tokens, value)]
+    while pending:
+        tokens, item = pending.pop()
+        found.append((tokens, item))
+        if isinstance(item, dict):
+            pending.extend(((*tokens, key), inner) for key, inner in reversed(item.items()))
+        elif isinstance(item, list):
+            pending.extend(((*tokens, index), item[index]) for index in range(len(item) - 1, -1, -1))
+    return found

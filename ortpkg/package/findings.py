@@ -1,0 +1,49 @@
+"""Collects findings while documents are read, so that a user sees all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ortpkg.errors import Finding, Severity
+from ortpkg.package.rules import Rule
+
+
+def json_pointer(*tokens: str | int) -> str:
+    """The JSON pointer (RFC 6901) that goes through ``tokens``; no tokens give ``""``, the whole document."""
+    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
+
+
+def finding(rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = "") -> Finding:
+    """A finding of ``rule``; a more precise ``remedy`` replaces the rule's own."""
+    return Finding(
+        rule=rule.id,
+        document=document,
+        message=message,
+        pointer=pointer,
+        remedy=remedy or rule.remedy,
+        severity=rule.severity,
+    )
+
+
+class FindingCollector:
+    """A list of findings in document order; readers add to it and go on."""
+
+    __slots__ = ("_findings",)
+
+    def __init__(self) -> None:
+        self._findings: list[Finding] = []
+
+    def add(self, rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = "") -> None:
+        """Adds a finding of ``rule``."""
+        self._findings.append(finding(rule, document, message, pointer=pointer, remedy=remedy))
+
+    def extend(self, findings: Iterable[Finding]) -> None:
+        self._findings.extend(findings)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(self._findings)
+
+    @property
+    def has_errors(self) -> bool:
+        return any(item.severity is Severity.ERROR for item in self._findings)

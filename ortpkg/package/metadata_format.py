@@ -1,0 +1,259 @@
+"""Reads the metadata generation: manifest.json and models/<component>/metadata.json (onnxruntime 1.26, 1.27).
+
+Structure: pull request 27786 of onnxruntime, both as proposed (component_models as an object, variants inline in the
+manifest, key ``file``) and as released (component_models as a list, key ``model_file``). Unlike the released reader,
+this one confines every path to the package and reports everything that is wrong, not the first thing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ortpkg.errors import PackageFormatError, PathEscapesPackageError, quoted
+from ortpkg.package.documents import DocumentLimits, read_document
+from ortpkg.package.ep_names import KNOWN_EP_NAMES, suggest_ep_name
+from ortpkg.package.findings import FindingCollector, json_pointer
+from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
+from ortpkg.package.model_file import resolve_model
+from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
+from ortpkg.package.path_resolver import PathKind, PathResolver, why_not_a_name
+from ortpkg.package.rules import (
+    COMPONENT_NAME_DIFFERS,
+    COMPONENT_NOT_FOUND,
+    COMPONENT_WITHOUT_VARIANTS,
+    DUPLICATE_COMPONENT,
+    PACKAGE_WITHOUT_COMPONENTS,
+    PATH_ESCAPES,
+    PATH_NOT_PORTABLE,
+    UNKNOWN_DEVICE,
+    UNKNOWN_EP,
+)
+from ortpkg.package.schemas import check_schema
+
+MANIFEST = "manifest.json"
+METADATA = "metadata.json"
+MODELS = "models"
+_DEVICES = frozenset({"cpu", "gpu", "npu"})
+# Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.
+_NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declaration:
+    """One variant as one document has it."""
+
+    body: Mapping[str, Any]
+    source: Source
+
+
+def read_metadata_format(
+    manifest: Mapping[str, Any], resolver: PathResolver, found: FindingCollector, limits: DocumentLimits
+) -> tuple[ComponentInfo, ...]:
+    """The component models of a package whose manifest has passed its schema, in declaration order.
+
+    Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no errors.
+    """
+    declared = manifest.get("component_models")
+    names = _discover(resolver) if declared is None else _check_names(declared, found)
+    if not names and not found.has_errors:
+        found.add(PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no component models, and none is found under models/")
+    inline = declared if isinstance(declared, Mapping) else {}
+    return tuple(_ComponentReader(name, resolver, found, limits).read(inline.get(name) or {}) for name in names)
+
+
+def sanitize_model_id(model_id: str) -> str:
+    """The folder's name that onnxruntime derives from a ``model_id``: ``phi4-cpu:1`` gives ``phi4-cpu_1``."""
+    return _NOT_IN_FOLDER_NAMES.sub("_", model_id)
+
+
+def _discover(resolver: PathResolver) -> list[str]:
+    """Folders under models/ with a metadata.json, by name; others are not component models (K03)."""
+    models = resolver.resolve(MODELS)
+    if models.kind is not PathKind.DIRECTORY:
+        return []
+    with os.scandir(models.path) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir())
+    return [name for name in names if os.path.lexists(models.path / name / METADATA)]
+
+
+def _check_names(declared: Iterable[str], found: FindingCollector) -> list[str]:
+    names: list[str] = []
+    for index, name in enumerate(declared):
+        pointer = json_pointer("component_models", name if isinstance(declared, Mapping) else index)
+        if reason := why_not_a_name(name):
+            message = f"component model {quoted(name)} {reason}"
+            found.add(
+                PATH_NOT_PORTABLE, MANIFEST, message, pointer=pointer, remedy="use the name of a folder under models/"
+            )
+        elif name in names:
+            found.add(DUPLICATE_COMPONENT, MANIFEST, f"component model {quoted(name)} is listed twice", pointer=pointer)
+        else:
+            names.append(name)
+    return names
+
+
+class _ComponentReader:
+    """Reads one component model: its two possible documents, then each variant merged from both."""
+
+    def __init__(self, name: str, resolver: PathResolver, found: FindingCollector, limits: DocumentLimits) -> None:
+        self._name = name
+        self._resolver = resolver
+        self._found = found
+        self._limits = limits
+        self._base = f"{MODELS}/{name}"
+        self._document = f"{self._base}/{METADATA}"
+
+    def read(self, inline: Mapping[str, Any]) -> ComponentInfo:
+        """The component; ``inline`` is its object in the manifest, empty where there is none."""
+        metadata = self._read_metadata(is_required=not inline.get("model_variants"))
+        self._check_component_name(metadata)
+        variants = tuple(
+            variant
+            for name, declarations in self._merge(inline, metadata or {}).items()
+            if (variant := self._read_variant(name, declarations)) is not None
+        )
+        if metadata is not None and not metadata.get("model_variants") and not inline.get("model_variants"):
+            message = f"component model {quoted(self._name)} has no variants"
+            self._found.add(COMPONENT_WITHOUT_VARIANTS, self._document, message, pointer="/model_variants")
+        body = metadata or inline
+        return ComponentInfo(
+            name=self._name,
+            directory=self._resolver.root / MODELS / self._name,
+            variants=variants,
+            metadata=_freeze_object(body.get("metadata")),
+            additional_metadata=freeze(body.get("additional_metadata")),
+            source=Source(document=self._document) if metadata is not None else self._manifest_source(),
+        )
+
+    def _manifest_source(self, *tokens: str) -> Source:
+        return Source(document=MANIFEST, pointer=json_pointer("component_models", self._name, *tokens))
+
+    def _read_metadata(self, *, is_required: bool) -> dict[str, Any] | None:
+        """metadata.json if it is there and keeps its schema; None otherwise, with findings where that is wrong."""
+        try:
+            place = self._resolver.resolve(self._document)
+            if place.kind is PathKind.MISSING:
+                if is_required:
+                    source = self._manifest_source()
+                    message = f"component model {quoted(self._name)} has no {self._document} and no variants here"
+                    self._found.add(COMPONENT_NOT_FOUND, source.document, message, pointer=source.pointer)
+                return None
+            metadata = read_document(place.path, document=self._document, limits=self._limits)
+        except PathEscapesPackageError:
+            self._found.add(PATH_ESCAPES, self._document, "leads out of the package through a symbolic link")
+            return None
+        except PackageFormatError as error:
+            self._found.extend(error.findings)
+            return None
+        findings = check_schema(metadata, "metadata", document=self._document)
+        self._found.extend(findings)
+        return None if findings else metadata
+
+    def _check_component_name(self, metadata: Mapping[str, Any] | None) -> None:
+        name = (metadata or {}).get("component_model_name", self._name)
+        if name != self._name:
+            message = f"component_model_name is {quoted(name)}, the folder is {quoted(self._name)}"
+            self._found.add(COMPONENT_NAME_DIFFERS, self._document, message, pointer="/component_model_name")
+
+    def _merge(self, inline: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, list[_Declaration]]:
+        """Variant name → its declarations, metadata.json first (K06); names in the manifest's order, then others."""
+        merged: dict[str, list[_Declaration]] = {name: [] for name in inline.get("model_variants", {})}
+        for name, body in metadata.get("model_variants", {}).items():
+            source = Source(document=self._document, pointer=json_pointer("model_variants", name))
+            merged.setdefault(name, []).append(_Declaration(body=body, source=source))
+        for name, body in inline.get("model_variants", {}).items():
+            merged[name].append(_Declaration(body=body, source=self._manifest_source("model_variants", name)))
+        return merged
+
+    def _read_variant(self, name: str, declarations: list[_Declaration]) -> VariantInfo | None:
+        source = declarations[0].source
+        body = _merge_bodies([declaration.body for declaration in declarations])
+        model_id = body.get("model_id")
+        folder = sanitize_model_id(model_id) if model_id else name
+        if reason := why_not_a_name(folder):
+            what = "model_id" if model_id else "variant"
+            message = f"{what} {quoted(model_id or name)} {reason}"
+            remedy = "use a name that every operating system allows, or name the folder in model_id"
+            self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy)
+            return None
+        place = resolve_model(
+            reference=body.get("model_file") or None,
+            component_base=self._base,
+            folder=folder,
+            source=_where(declarations, "model_file", "file"),
+            resolver=self._resolver,
+            found=self._found,
+        )
+        constraints = self._read_constraints(body["constraints"], declarations)
+        if place is None:
+            return None
+        return VariantInfo(
+            name=name,
+            component_name=self._name,
+            directory=place.directory,
+            model_path=place.model_path,
+            constraints=constraints,
+            session_options=FrozenMapping(body.get("session_options")),
+            provider_options=FrozenMapping(body.get("provider_options")),
+            metadata=_freeze_object(body.get("metadata")),
+            additional_metadata=freeze(body.get("additional_metadata")),
+            source=source,
+        )
+
+    def _read_constraints(self, body: Mapping[str, Any], declarations: list[_Declaration]) -> Constraints:
+        ep = body.get("ep")
+        if ep is not None and ep not in KNOWN_EP_NAMES:
+            source = _where(declarations, "constraints", inner="ep")
+            near = suggest_ep_name(ep)
+            remedy = f"did you mean {near}?" if near else ""
+            message = f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows"
+            self._found.add(UNKNOWN_EP, source.document, message, pointer=source.pointer, remedy=remedy)
+        device = body.get("device")
+        if device is not None and (device := device.lower()) not in _DEVICES:
+            source = _where(declarations, "constraints", inner="device")
+            message = f"device {quoted(device)} never matches"
+            self._found.add(UNKNOWN_DEVICE, source.document, message, pointer=source.pointer)
+        return Constraints(
+            ep=ep,
+            device=device,
+            architecture=body.get("architecture"),
+            ep_compatibility_info=body.get("ep_compatibility_info"),
+        )
+
+
+def _merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """One body from several, field by field and within ``constraints`` key by key; the first that says something wins.
+
+    The two spellings ``model_file`` and ``file`` are one field. An empty text says nothing.
+    """
+    merged: dict[str, Any] = {}
+    constraints: dict[str, str] = {}
+    for body in bodies:
+        for key, value in (body.get("constraints") or {}).items():
+            if value:
+                constraints.setdefault(key, value)
+        for key, value in body.items():
+            if value not in ("", None):
+                merged.setdefault("model_file" if key == "file" and not body.get("model_file") else key, value)
+    return merged | {"constraints": constraints}
+
+
+def _where(declarations: list[_Declaration], *keys: str, inner: str | None = None) -> Source:
+    """Where the value of the first of ``keys`` (of ``inner`` in it) that is declared stands, else the variant."""
+    for declaration in declarations:
+        for key in keys:
+            value = declaration.body.get(key)
+            tokens = (key,) if inner is None else (key, inner)
+            if value if inner is None else (value or {}).get(inner):
+                pointer = declaration.source.pointer + json_pointer(*tokens)
+                return Source(document=declaration.source.document, pointer=pointer)
+    return declarations[0].source
+
+
+def _freeze_object(value: Mapping[str, Any] | None) -> FrozenMapping[Any]:
+    frozen: FrozenMapping[Any] = freeze(value) if value else EMPTY
+    return frozen

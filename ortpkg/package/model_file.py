@@ -1,0 +1,134 @@
+"""Finds the model of a variant: the file that a document names, or the only ONNX file of the variant's folder.
+
+Rule of onnxruntime 1.26 and 1.27: the name is relative to ``models/<component>/<folder>/``; a directory, or no name at
+all, stands for the exactly one ``*.onnx`` directly in it. The pull request's drafts give ``file`` relative to the
+component's folder, which is tried second. A folder with ``genai_config.json`` is a GenAI variant: a set of files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.errors import PathEscapesPackageError, quoted
+from ortpkg.package.findings import FindingCollector
+from ortpkg.package.package_info import Source
+from ortpkg.package.path_resolver import PathKind, PathResolver, ResolvedPath, why_not_portable
+from ortpkg.package.rules import (
+    AMBIGUOUS_MODEL_FILE,
+    FILE_MISSING,
+    NO_MODEL_FILE,
+    PATH_ESCAPES,
+    PATH_NOT_PORTABLE,
+    Rule,
+)
+
+GENAI_CONFIG = "genai_config.json"
+_MODEL_SUFFIX = ".onnx"
+_MOST_NAMES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlace:
+    """Where a variant's files lie.
+
+    Attributes:
+        directory: of all its files.
+        model_path: the ONNX file; None for a GenAI variant.
+    """
+
+    directory: Path
+    model_path: Path | None
+
+
+def resolve_model(
+    *,
+    reference: str | None,
+    component_base: str,
+    folder: str,
+    source: Source,
+    resolver: PathResolver,
+    found: FindingCollector,
+) -> ModelPlace | None:
+    """The model of one variant, or None with findings in ``found``.
+
+    Args:
+        reference: ``model_file`` or ``file`` as declared; None where there is none.
+        component_base: the component's folder relative to the package root.
+        folder: the variant's folder, a name below ``component_base``.
+        source: where ``reference`` (or else the variant) is declared.
+        resolver: of the package.
+        found: takes the findings.
+    """
+    search = _ModelSearch(component_base, folder, source, resolver, found)
+    try:
+        return search.named(reference) if reference else search.only_one(search.base)
+    except PathEscapesPackageError as error:
+        reason = why_not_portable(error.reference)
+        rule = PATH_NOT_PORTABLE if reason else PATH_ESCAPES
+        message = f"path {quoted(error.reference)} {reason or 'leads out of the package through a symbolic link'}"
+        found.add(rule, source.document, message, pointer=source.pointer)
+        return None
+
+
+class _ModelSearch:
+    def __init__(
+        self, component_base: str, folder: str, source: Source, resolver: PathResolver, found: FindingCollector
+    ) -> None:
+        self._component_base = component_base
+        self.base = f"{component_base}/{folder}"
+        self._source = source
+        self._resolver = resolver
+        self._found = found
+
+    def named(self, reference: str) -> ModelPlace | None:
+        variant_directory = self._resolver.resolve(self.base)
+        for base in (self.base, self._component_base):
+            place = self._resolver.resolve(reference, base=base)
+            if place.kind is PathKind.FILE:
+                is_own = variant_directory.kind is PathKind.DIRECTORY
+                return ModelPlace(
+                    directory=variant_directory.path if is_own else place.path.parent, model_path=place.path
+                )
+            if place.kind is PathKind.DIRECTORY:
+                return self.only_one(f"{base}/{reference}")
+        message = f"model file {quoted(reference)} does not exist in {quoted(self.base)}"
+        present = _onnx_names(variant_directory)
+        self._add(FILE_MISSING, message, f"there is {_shown(present)}" if present else "")
+        return None
+
+    def only_one(self, directory: str) -> ModelPlace | None:
+        place = self._resolver.resolve(directory)
+        if place.kind is not PathKind.DIRECTORY:
+            what = "does not exist" if place.kind is PathKind.MISSING else "is not a folder"
+            self._add(FILE_MISSING, f"the variant's folder {quoted(directory)} {what}")
+            return None
+        names = _onnx_names(place)
+        models = [self._resolver.resolve(name, base=directory) for name in names[:2]]
+        if len(names) == 1 and models[0].kind is PathKind.FILE:
+            return ModelPlace(directory=place.path, model_path=models[0].path)
+        if self._resolver.resolve(GENAI_CONFIG, base=directory).kind is PathKind.FILE:
+            return ModelPlace(directory=place.path, model_path=None)
+        if names:
+            message = f"the folder {quoted(directory)} holds {len(names)} ONNX files: {_shown(names)}"
+            self._add(AMBIGUOUS_MODEL_FILE, message)
+        else:
+            self._add(NO_MODEL_FILE, f"the folder {quoted(directory)} holds no ONNX file")
+        return None
+
+    def _add(self, rule: Rule, message: str, remedy: str = "") -> None:
+        self._found.add(rule, self._source.document, message, pointer=self._source.pointer, remedy=remedy)
+
+
+def _onnx_names(place: ResolvedPath) -> list[str]:
+    """Names of the ONNX files directly in a folder, sorted; none if it is not a folder."""
+    if place.kind is not PathKind.DIRECTORY:
+        return []
+    with os.scandir(place.path) as entries:
+        return sorted(entry.name for entry in entries if entry.name.lower().endswith(_MODEL_SUFFIX) and entry.is_file())
+
+
+def _shown(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES_SHOWN} more" if len(names) > _MOST_NAMES_SHOWN else ""
+    return ", ".join(map(quoted, names[:_MOST_NAMES_SHOWN])) + more

@@ -1,0 +1,167 @@
+"""Turns every path that a package names into a real path inside the package, or refuses it.
+
+Two checks, in this order. The text: relative, ``/`` between plain names, and names that every supported operating
+system can hold, because a package is written on one machine and opened on another. The disk: symbolic links (and
+Windows' other reparse points) are followed, and what they lead to must lie inside the package's real root.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ortpkg.errors import PathEscapesPackageError, quoted
+
+_MOST_NAME_NBYTES = 255  # of one name, on every common file system
+_MOST_REFERENCE_CHARACTERS = 4096  # Linux's PATH_MAX
+_DRIVE = re.compile(r"[A-Za-z]:")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]')
+# "Naming Files, Paths, and Namespaces" of the Windows documentation; the extension does not matter there.
+_RESERVED_ON_WINDOWS = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])\s*(?:\.|$)", re.IGNORECASE)
+
+
+class PathKind(StrEnum):
+    """What is at a path."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    OTHER = "other"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPath:
+    """A path inside the package, with symbolic links followed, and what is there."""
+
+    path: Path
+    kind: PathKind
+
+
+def why_not_portable(reference: str) -> str | None:
+    """Why ``reference`` may not be used as a path in a package; None if it may. Looks at the text only."""
+    if not reference:
+        return "is empty"
+    if len(reference) > _MOST_REFERENCE_CHARACTERS:
+        return f"is longer than {_MOST_REFERENCE_CHARACTERS} characters"
+    if _CONTROL.search(reference):
+        return "holds control characters"
+    if reference.startswith(("/", "\\")):
+        return "is absolute"
+    if _DRIVE.match(reference):
+        return "names a drive"
+    if "\\" in reference:
+        return "holds a backslash, which separates names on Windows only"
+    for name in reference.split("/"):
+        if name not in ("", ".") and (reason := why_not_a_name(name)):
+            return reason
+    return None
+
+
+def why_not_a_name(name: str) -> str | None:
+    """Why ``name`` may not name a file or folder of a package (component, variant, ...); None if it may."""
+    if not name:
+        return "is empty"
+    if _CONTROL.search(name):
+        return "holds control characters"
+    if name in (".", ".."):
+        return "leads out of its folder" if name == ".." else "is a folder's name for itself"
+    if "/" in name or "\\" in name:
+        return "holds a path separator"
+    if found := _NOT_ON_WINDOWS.search(name):
+        return f"holds {found.group()!r}, which Windows does not allow in names"
+    if name[-1] in ". ":
+        return "ends with a dot or a space, which Windows drops"
+    if _RESERVED_ON_WINDOWS.match(name):
+        return "is a device's name on Windows"
+    try:
+        nbytes = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        return "is not well-formed Unicode"
+    return f"has a name of more than {_MOST_NAME_NBYTES} bytes" if nbytes > _MOST_NAME_NBYTES else None
+
+
+class PathResolver:
+    """Resolves references against one package root.
+
+    What is found on the way is remembered, so that a package with many variants costs a few system calls each: use a
+    new resolver for each time that a package is opened.
+
+    Attributes:
+        root: the real path of the package root.
+    """
+
+    __slots__ = ("_known", "_real_root", "root")
+
+    def __init__(self, root: Path | str) -> None:
+        self._real_root = os.path.realpath(root)
+        self.root = Path(self._real_root)
+        self._known: dict[str, tuple[str, PathKind]] = {"": (self._real_root, PathKind.DIRECTORY)}
+
+    def resolve(self, reference: str, *, base: str = "") -> ResolvedPath:
+        """The real path of ``reference``, which is relative to ``base``; it need not exist.
+
+        Args:
+            reference: as the package has it.
+            base: a directory relative to the root, with ``/``; "" is the root. It is trusted to be portable.
+
+        Raises:
+            PathEscapesPackageError: the text is not portable, or a symbolic link leads out of the package.
+        """
+        if reason := why_not_portable(reference):
+            raise PathEscapesPackageError(
+                f"path {quoted(reference)} {reason}: use a relative path with '/' inside the package",
+                reference=reference,
+                path=self.root,
+            )
+        joined = f"{base}/{reference}" if base else reference
+        place = ""
+        found, kind = self._known[place]
+        for name in joined.split("/"):
+            if name in ("", "."):
+                continue
+            place = f"{place}/{name}"
+            known = self._known.get(place)
+            if known is None:
+                known = self._known[place] = self._look_up(found, name, reference)
+            found, kind = known
+        return ResolvedPath(Path(found), kind)
+
+    def _look_up(self, parent: str, name: str, reference: str) -> tuple[str, PathKind]:
+        """Follows one name below ``parent``, which is real and inside the package."""
+        path = os.path.join(parent, name)  # noqa: PTH118  # strings: this is on the way to every session
+        try:
+            status = os.lstat(path)
+            if _is_link(status):
+                # A loop of links has no real path: realpath returns a path inside it, and stat below raises OSError.
+                path = os.path.realpath(path)
+                self._require_inside(path, reference)
+                status = os.stat(path)  # noqa: PTH116
+        except (OSError, ValueError):  # missing, not permitted, below a file, or a loop of links
+            return path, PathKind.MISSING
+        if stat.S_ISDIR(status.st_mode):
+            return path, PathKind.DIRECTORY
+        return path, PathKind.FILE if stat.S_ISREG(status.st_mode) else PathKind.OTHER
+
+    def _require_inside(self, path: str, reference: str) -> None:
+        try:
+            root = os.path.normcase(self._real_root)
+            if os.path.commonpath((os.path.normcase(path), root)) == root:
+                return
+        except ValueError:  # another drive
+            pass
+        raise PathEscapesPackageError(
+            f"path {quoted(reference)} leads out of the package through a symbolic link: put the file into the package",
+            reference=reference,
+            path=self.root,
+        )
+
+
+def _is_link(status: os.stat_result) -> bool:
+    # Windows' junctions are not symbolic links to lstat, but lead elsewhere just so; they carry this attribute.
+    attributes = getattr(status, "st_file_attributes", 0)
+    return stat.S_ISLNK(status.st_mode) or bool(attributes & stat.FILE_ATTRIBUTE_REPARSE_POINT)

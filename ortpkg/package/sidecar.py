@@ -1,0 +1,40 @@
+"""Reads a document of our own beside the manifest: pipeline.json, samples/samples.json, digests.json."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortpkg.errors import PackageFormatError, PathEscapesPackageError
+from ortpkg.package.documents import read_document
+from ortpkg.package.findings import FindingCollector
+from ortpkg.package.path_resolver import PathKind, PathResolver
+from ortpkg.package.rules import PATH_ESCAPES, SCHEMA_VERSION
+from ortpkg.package.schemas import check_schema
+
+_SUPPORTED_MAJOR = "1"
+
+
+def read_sidecar(name: str, *, schema: str, resolver: PathResolver, found: FindingCollector) -> dict[str, Any] | None:
+    """The document at ``name`` (relative to the root) if it is there and valid; None otherwise.
+
+    What is wrong goes to ``found``; a document that is not there is not wrong.
+    """
+    try:
+        place = resolver.resolve(name)
+        if place.kind is PathKind.MISSING:
+            return None
+        value = read_document(place.path, document=name)
+    except PathEscapesPackageError:
+        found.add(PATH_ESCAPES, name, "leads out of the package through a symbolic link")
+        return None
+    except PackageFormatError as error:
+        found.extend(error.findings)
+        return None
+    version = value.get("schema_version")
+    if isinstance(version, str) and (major := version.partition(".")[0]).isdecimal() and major != _SUPPORTED_MAJOR:
+        message = f"has schema_version {version[:20]}, this ortpkg knows {_SUPPORTED_MAJOR}.x"
+        found.add(SCHEMA_VERSION, name, message, pointer="/schema_version")
+        return None
+    findings = check_schema(value, schema, document=name)
+    found.extend(findings)
+    return None if findings else value
