@@ -170,7 +170,7 @@ def scan(info: OpKernelInfo) -> Compute:
         views: list[Tensor] = []
         for step in range(length):
             context.check_cancelled()
-            results = context.run_subgraph("body", [*states, *(np.ascontiguousarray(x[step]) for x in scanned)])
+            results = context.run_subgraph("body", [*states, *(np.array(x[step], order="C") for x in scanned)])
             states, elements = results[:state_count], results[state_count:]
             if step == 0:
                 for index, (element, axis) in enumerate(zip(elements, output_axes, strict=True)):
@@ -230,7 +230,7 @@ def scan_8(info: OpKernelInfo) -> Compute:
         collected = _Collected(len(scan_names))
         for step in range(length):
             context.check_cancelled()
-            results = context.run_subgraph("body", [*states, *(np.ascontiguousarray(x[step]) for x in scanned)])
+            results = context.run_subgraph("body", [*states, *(np.array(x[step], order="C") for x in scanned)])
             states = results[:state_count]
             collected.append(results[state_count:], context)
         padded = []

@@ -1,0 +1,87 @@
+"""Exact products of small-integer matrices on the floating-point BLAS.
+
+numpy multiplies integer matrices without BLAS, dozens of times slower. A float32 sum of integers is exact as long as
+no partial sum can reach 2**24, and no partial sum passes Σ|a·b|, in whatever order BLAS adds. So where the bound holds
+one float32 product does; where it does not, K is cut into pieces that hold it and the pieces are added in float64
+(exact to 2**53).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ortpkg.kernels.linear_quantization import integer_range
+from ortpkg.kernels.op_kernel import Tensor
+
+_FLOAT32_EXACT = 1 << 24
+_LEAST_PIECE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerMatrix:
+    """The right-hand side of a product, laid out once.
+
+    Attributes:
+        values: integers as float32, zero point taken off, (..., K, N).
+        largest: no element is larger in magnitude.
+        largest_column: no column's sum of magnitudes is larger.
+    """
+
+    values: Tensor
+    largest: float
+    largest_column: float
+
+
+def centred(x: Tensor, zero_point: Tensor | None) -> Tensor:
+    """``x`` minus its zero point (broadcasting) as float32; exact for 8- and 16-bit integers."""
+    values = x.astype(np.float32)
+    if zero_point is not None and np.any(zero_point):
+        values = np.asarray(np.subtract(values, zero_point.astype(np.float32)))
+    return values
+
+
+def largest_centred(x: Tensor, zero_point: Tensor | None) -> float:
+    """A bound on the magnitudes in :func:`centred`, from the types and the zero points alone."""
+    limits = integer_range(x.dtype)
+    assert limits is not None
+    points = [0] if zero_point is None or not zero_point.size else [int(zero_point.min()), int(zero_point.max())]
+    return float(max(abs(limit - point) for limit in limits for point in points))
+
+
+def integer_matrix(b: Tensor, zero_point: Tensor | None) -> IntegerMatrix:
+    """Lays out a right-hand side; ``zero_point`` is one, or one per column (or broadcasts with ``b``)."""
+    values = centred(b, zero_point)
+    magnitudes = np.abs(values)
+    if not magnitudes.size:
+        return IntegerMatrix(values, 0.0, 0.0)
+    columns = magnitudes.sum(axis=-2, dtype=np.float64) if values.ndim > 1 else magnitudes.sum(dtype=np.float64)
+    return IntegerMatrix(values, float(magnitudes.max()), float(np.max(columns)))
+
+
+def exact_matmul(a: Tensor, a_largest: float, b: IntegerMatrix, *, extra: float = 0.0) -> Tensor:
+    """``a @ b`` exactly: float32 where that can hold it, else float64.
+
+    Args:
+        a: integers as float32, none larger in magnitude than ``a_largest``.
+        b: the right-hand side.
+        extra: magnitude of what the caller will add to the result in its type.
+    """
+    if a_largest * b.largest_column + extra < _FLOAT32_EXACT:
+        return np.asarray(np.matmul(a, b.values))
+    piece = int((_FLOAT32_EXACT - 1) // max(a_largest * b.largest, 1.0))
+    depth = a.shape[-1]
+    if piece < _LEAST_PIECE or b.values.ndim < 2:  # 16-bit integers: float64 holds them directly
+        return np.asarray(np.matmul(a.astype(np.float64), b.values.astype(np.float64)))
+    total = np.matmul(a[..., :piece], b.values[..., :piece, :]).astype(np.float64)
+    for start in range(piece, depth, piece):
+        total += np.matmul(a[..., start : start + piece], b.values[..., start : start + piece, :])
+    return np.asarray(total)
+
+
+def as_int32(x: Tensor) -> Tensor:
+    """Exact integers in a float array as int32; beyond 32 bits they wrap around, as integer accumulators do."""
+    if x.dtype == np.float32:
+        return x.astype(np.int32)
+    return x.astype(np.int64).astype(np.int32)

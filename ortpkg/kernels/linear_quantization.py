@@ -1,0 +1,104 @@
+"""The arithmetic of linear quantization: y = saturate(round(x / scale) + zero point), halves to even, and back.
+
+Functions here take and give arrays; the kernels around them are in :mod:`ortpkg.kernels.quantization` and
+:mod:`ortpkg.kernels.microsoft_quantization`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.kernels.axes import normalized_axis
+from ortpkg.kernels.cast import converted
+from ortpkg.kernels.op_kernel import Tensor
+
+_FLOAT32 = np.dtype(np.float32)
+_SUB_BYTE_RANGES: dict[np.dtype[Any], tuple[int, int]] = {
+    numpy_dtype(ElementType.UINT4): (0, 15),
+    numpy_dtype(ElementType.INT4): (-8, 7),
+    numpy_dtype(ElementType.UINT2): (0, 3),
+    numpy_dtype(ElementType.INT2): (-2, 1),
+}
+
+
+def integer_range(dtype: np.dtype[Any]) -> tuple[int, int] | None:
+    """The least and the greatest value of an integer type, 4- and 2-bit ones included; None for floats."""
+    if dtype in _SUB_BYTE_RANGES:
+        return _SUB_BYTE_RANGES[dtype]
+    if dtype.kind not in "iu":
+        return None
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+def spread(parameter: Tensor, shape: tuple[int, ...], axis: int, block_size: int) -> Tensor:
+    """A scale or zero point, shaped to broadcast with a tensor of ``shape``.
+
+    One element: per tensor. One dimension: per index of ``axis``. Otherwise blocked: one per ``block_size`` indices of
+    ``axis``. ValueError where the sizes do not fit.
+    """
+    if parameter.size == 1:
+        return parameter.reshape(())
+    axis = normalized_axis(axis, len(shape))
+    if not block_size:
+        if parameter.shape != (shape[axis],):
+            raise ValueError(
+                f"scales per index of axis {axis} of shape {shape} have shape ({shape[axis]},), not {parameter.shape}"
+            )
+        return parameter.reshape([shape[axis] if index == axis else 1 for index in range(len(shape))])
+    blocks = -(-shape[axis] // block_size)
+    expected = (*shape[:axis], blocks, *shape[axis + 1 :])
+    if parameter.shape != expected:
+        raise ValueError(
+            f"scales per block of {block_size} along axis {axis} of a tensor of shape {shape} have shape {expected}, "
+            f"not {parameter.shape}"
+        )
+    repeated = np.repeat(parameter, block_size, axis=axis)
+    return repeated[tuple(slice(0, size) for size in shape)]
+
+
+def quantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, saturate: bool = True) -> None:
+    """Writes ``x`` quantized to ``out``'s type; scale and zero point broadcast with it.
+
+    The division is in ``scale``'s type. NaN becomes the least integer.
+    """
+    divided = np.asarray(np.divide(x.astype(scale.dtype, copy=False), scale))
+    limits = integer_range(out.dtype)
+    if limits is None:
+        shifted = divided if zero_point is None else divided.astype(_FLOAT32) + zero_point.astype(_FLOAT32)
+        np.copyto(out, converted(shifted, out.dtype, saturate=saturate), casting="unsafe")
+        return
+    round_into(out, divided, zero_point)
+
+
+def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
+    """Writes round(x) + zero point, saturated to ``out``'s integer type; ``x`` is scaled already and is overwritten."""
+    limits = integer_range(out.dtype)
+    assert limits is not None
+    rounded = np.asarray(np.rint(x, out=x) if x.ndim and x.flags.writeable else np.rint(x))
+    if rounded.dtype.itemsize < _FLOAT32.itemsize or rounded.dtype.kind == "V":
+        rounded = rounded.astype(_FLOAT32)  # half precision has no room for a 16-bit zero point
+    if zero_point is not None:
+        rounded = np.asarray(np.add(rounded, zero_point.astype(rounded.dtype), out=rounded if rounded.ndim else None))
+    # fmax, not maximum: it replaces NaN, whose conversion to an integer is undefined.
+    rounded = np.fmin(np.fmax(rounded, limits[0]), limits[1])
+    if out.dtype in _SUB_BYTE_RANGES:
+        rounded = np.asarray(rounded).astype(np.int8)
+    np.copyto(out, rounded, casting="unsafe")
+
+
+def dequantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None) -> None:
+    """Writes (x - zero point) · scale, computed in float32, to ``out``; scale and zero point broadcast with ``x``."""
+    work = out if out.dtype == _FLOAT32 else np.empty(x.shape, _FLOAT32)
+    if x.dtype.kind in "iu" and x.dtype.itemsize >= np.dtype(np.int32).itemsize and zero_point is not None:
+        np.copyto(work, x.astype(np.int64) - zero_point, casting="unsafe")
+    else:
+        np.copyto(work, x, casting="unsafe") if x.dtype.kind in "iu" else np.copyto(work, x.astype(_FLOAT32))
+        if zero_point is not None:
+            np.subtract(work, zero_point.astype(_FLOAT32), out=work)
+    np.multiply(work, scale.astype(_FLOAT32), out=work)
+    if work is not out:
+        np.copyto(out, work.astype(out.dtype), casting="unsafe")
