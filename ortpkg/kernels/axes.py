@@ -43,14 +43,16 @@ def shape_from(x: Tensor) -> tuple[int, ...]:
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which all ``shapes`` broadcast. ValueError names them where they do not."""
-    first = tuple(shapes[0])
-    if all(tuple(shape) == first for shape in shapes):
-        return first
-    try:
-        return np.broadcast_shapes(*(tuple(shape) for shape in shapes))
-    except ValueError:
-        raise ValueError(f"shapes {' and '.join(str(tuple(s)) for s in shapes)} do not broadcast together") from None
+    """The shape to which all ``shapes`` broadcast, of any size. ValueError names them where they do not."""
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for axis, dimension in enumerate(shape, rank - len(shape)):
+            if dimension != result[axis] and dimension != 1:
+                if result[axis] != 1:
+                    raise ValueError(f"shapes {' and '.join(map(str, shapes))} do not broadcast together")
+                result[axis] = dimension
+    return tuple(result)
 
 
 def element_count(shape: Sequence[int]) -> int:

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from functools import cache
 
-from ortpkg.kernels import activations, cast, comparison, elementwise
+from ortpkg.kernels import (
+    activations,
+    cast,
+    comparison,
+    control_flow,
+    elementwise,
+    generators,
+    quantization,
+    quantized_conv,
+    scatter,
+    sequence,
+    tensor_index,
+    tensor_layout,
+    tensor_shape,
+)
 from ortpkg.kernels.kernel_registry import KernelRegistry, kernel_defs_of
 
 #: Earlier modules win where two define the same operator, version and types.
@@ -13,6 +27,15 @@ CPU_KERNEL_MODULES = (
     comparison,
     cast,
     activations,
+    tensor_shape,
+    tensor_layout,
+    tensor_index,
+    scatter,
+    generators,
+    control_flow,
+    sequence,
+    quantization,
+    quantized_conv,
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import broadcast_shape, normalized_axis
-from ortpkg.kernels.element_types import FLOATS, INTEGERS, NUMBERS, UNSIGNED_INTEGERS, is_float
+from ortpkg.kernels.element_types import FLOATS, INTEGERS, NUMBERS, is_float
 from ortpkg.kernels.kernel_registry import KernelDef, kernel
 from ortpkg.kernels.op_kernel import Compute, KernelFactory, OpKernelContext, OpKernelInfo, Tensor
 
@@ -144,9 +144,9 @@ def modulo(info: OpKernelInfo) -> Compute:
     return _binary(np.fmod if info.attribute("fmod", 0) else np.mod)(info)
 
 
-@kernel("BitShift", since=(11,), types={"T": UNSIGNED_INTEGERS}, in_place=_ANY_INPUT_IN_PLACE)
+@kernel("BitShift", since=(11, 28), types={"T": INTEGERS}, in_place=_ANY_INPUT_IN_PLACE)
 def bit_shift(info: OpKernelInfo) -> Compute:
-    """Shifts of as many bits as the type has, or more, give 0 (numpy defines them so)."""
+    """Shifting all bits out leaves 0, or -1 of a negative number to the right; numpy defines it so too."""
     return _binary(np.left_shift if info.attribute("direction") == "LEFT" else np.right_shift)(info)
 
 

@@ -1,0 +1,156 @@
+"""Operators that make tensors from few numbers, and Dropout: Constant, ConstantOfShape, Range, EyeLike, OneHot.
+
+Sizes come from data here, so every one asks ``context.output`` before it computes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ortpkg.errors import InvalidGraphError
+from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.kernels.axes import normalized_axis, shape_from
+from ortpkg.kernels.element_types import FLOATS, NUMBERS, widened
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+
+_BOOL = np.dtype(np.bool_)
+_FROM_1 = (1, 9, 11, 12, 13, 19, 21, 23, 24, 25)
+
+
+def _constant_value(info: OpKernelInfo) -> Tensor:
+    tensor = info.attribute("value")
+    if tensor is not None:
+        return np.asarray(tensor)
+    for name, dtype in (("value_float", np.float32), ("value_floats", np.float32)):
+        if info.attribute(name) is not None:
+            return np.asarray(info.attribute(name), dtype)
+    for name in ("value_int", "value_ints"):
+        if info.attribute(name) is not None:
+            return np.asarray(info.attribute(name), np.int64)
+    for name in ("value_string", "value_strings"):
+        if info.attribute(name) is not None:
+            return np.asarray(info.attribute(name), object)
+    raise InvalidGraphError(f"{info.node} has no value that a tensor can be made of", node_name=info.node.name)
+
+
+@kernel("Constant", since=_FROM_1, uses_output_buffer=False)
+def constant(info: OpKernelInfo) -> Compute:
+    value = _constant_value(info)
+    value.flags.writeable = False
+    return lambda _context: value
+
+
+@kernel("ConstantOfShape", since=(9, 20, 21, 23, 24, 25))
+def constant_of_shape(info: OpKernelInfo) -> Compute:
+    value = info.attribute("value")
+    fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
+
+    def compute(context: OpKernelContext, shape: Tensor) -> Tensor:
+        out = context.output(0, shape_from(shape), fill.dtype)
+        np.copyto(out, fill.reshape(()))
+        return out
+
+    return compute
+
+
+@kernel("Range", since=(11, 27), types={"T": NUMBERS})
+def range_(_info: OpKernelInfo) -> Compute:
+    """start + i · delta, with max(ceil((limit - start) / delta), 0) elements; narrow floats count in float32."""
+
+    def compute(context: OpKernelContext, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+        first, last, step = (widened(value).reshape(()).item() for value in (start, limit, delta))
+        if step == 0:
+            raise ValueError("delta is 0, so the range has no end")
+        if start.dtype.kind == "i":
+            length = max(-((first - last) // step), 0)
+        else:
+            steps = (last - first) / step
+            if not math.isfinite(steps):
+                raise ValueError(f"a range from {first} to {last} in steps of {step} has no length")
+            length = max(math.ceil(steps), 0)
+        out = context.output(0, (length,), start.dtype)
+        counts = np.arange(length, dtype=np.int64 if start.dtype.kind == "i" else np.float64)
+        np.copyto(out, counts * step + first, casting="unsafe")
+        return out
+
+    return compute
+
+
+@kernel("EyeLike", since=(9, 22))
+def eye_like(info: OpKernelInfo) -> Compute:
+    dtype, k = info.attribute("dtype"), info.attribute("k", 0)
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        if x.ndim != 2:
+            raise ValueError(f"an identity matrix has rank 2, but the input's shape is {x.shape}")
+        out = context.output(0, x.shape, x.dtype if dtype is None else numpy_dtype(ElementType(dtype)))
+        out[...] = 0
+        rows = np.arange(max(-k, 0), min(x.shape[0], x.shape[1] - k))
+        out[rows, rows + k] = 1
+        return out
+
+    return compute
+
+
+@kernel("OneHot", since=(9, 11, 28))
+def one_hot(info: OpKernelInfo) -> Compute:
+    """``values`` is (off, on). An index outside [-depth, depth) leaves its column off."""
+    axis = info.attribute("axis", -1)
+
+    def compute(context: OpKernelContext, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
+        size = int(depth.reshape(()).item())
+        along = normalized_axis(axis, indices.ndim + 1)
+        if size < 0 or values.shape != (2,):
+            raise ValueError(f"depth is {size} and values have shape {values.shape}; at least 0 and (2,) are needed")
+        out = context.output(0, (*indices.shape[:along], size, *indices.shape[along:]), values.dtype)
+        wanted = indices.astype(np.int64)
+        wanted = np.expand_dims(np.where(wanted < 0, wanted + size, wanted), along)
+        classes = np.arange(size).reshape((size,) + (1,) * (indices.ndim - along))
+        np.copyto(out, values[0])
+        np.copyto(out, values[1], where=classes == wanted)
+        return out
+
+    return compute
+
+
+@kernel("Dropout", since=(1, 6, 7, 10), alias=((0, 0),), uses_output_buffer=False)
+def dropout_inference(info: OpKernelInfo) -> Compute:
+    """Inference only, as these versions are without ``is_test=0``; the mask says that everything was kept."""
+    with_mask = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
+    boolean_mask = info.node.since_version >= 10
+
+    def compute(_context: OpKernelContext, x: Tensor) -> Any:
+        return (x, np.ones(x.shape, _BOOL if boolean_mask else x.dtype)) if with_mask else x
+
+    return compute
+
+
+@kernel("Dropout", since=(12, 13, 22), types={"T": FLOATS})
+def dropout(info: OpKernelInfo) -> Compute:
+    """Passes the input on; in training mode zeroes elements at random and scales the rest by 1 / (1 - ratio).
+
+    Training mode draws from numpy's legacy generator seeded by ``seed``, as the ONNX reference does.
+    """
+    with_mask = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
+    seed = info.attribute("seed")
+
+    def compute(
+        context: OpKernelContext, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None
+    ) -> Any:
+        out = context.output(0, x.shape, x.dtype)
+        share = 0.5 if ratio is None else float(ratio.reshape(()).item())
+        if not 0 <= share < 1:
+            raise ValueError(f"a ratio of {share} is not in [0, 1)")
+        if training is None or not training.item() or share == 0:
+            np.copyto(out, x)
+            mask = np.ones(x.shape, _BOOL) if with_mask else None
+        else:
+            mask = np.random.RandomState(seed).uniform(0, 1, x.shape) >= share
+            np.copyto(out, widened(x) * (mask / np.float32(1 - share)), casting="unsafe")
+        return (out, mask) if with_mask else out
+
+    return compute

@@ -1,0 +1,101 @@
+"""Operators that write elements at positions: ScatterElements (and Scatter), ScatterND, TensorScatter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ortpkg.errors import quoted
+from ortpkg.kernels.axes import normalized_axis, wrapped_indices
+from ortpkg.kernels.element_types import widened
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.tensor_index import check_element_indices, element_index, nd_index
+
+_REDUCTIONS: Mapping[str, Callable[..., Any] | None] = {
+    "none": None,
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def _reduction(info: OpKernelInfo) -> Callable[..., Any] | None:
+    name = str(info.attribute("reduction", "none"))
+    if name not in _REDUCTIONS:
+        raise ValueError(f"there is no reduction {quoted(name)}: {', '.join(_REDUCTIONS)} exist")
+    return _REDUCTIONS[name]
+
+
+def _scatter(
+    context: OpKernelContext,
+    data: Tensor,
+    index: tuple[Tensor, ...],
+    updates: Tensor,
+    ufunc: Callable[..., Any] | None,
+) -> Tensor:
+    """``data`` with ``updates`` at ``index``: put there, or combined with what is there (each of several in turn)."""
+    out = context.output(0, data.shape, data.dtype)
+    if ufunc is None:
+        np.copyto(out, data)
+        out[index] = updates
+        return out
+    wide = widened(data)
+    combined = wide if wide is not data else data.copy()
+    ufunc.at(combined, index, widened(updates))  # type: ignore[attr-defined]
+    np.copyto(out, combined, casting="unsafe")
+    return out
+
+
+@kernel("ScatterElements", since=(11, 13, 16, 18), in_place=((0, 0),))
+@kernel("Scatter", since=(9, 11), in_place=((0, 0),))
+def scatter_elements(info: OpKernelInfo) -> Compute:
+    axis, ufunc = info.attribute("axis", 0), _reduction(info)
+
+    def compute(context: OpKernelContext, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+        along = normalized_axis(axis, data.ndim)
+        check_element_indices(data.shape, indices.shape, along)
+        if updates.shape != indices.shape:
+            raise ValueError(f"updates of shape {updates.shape} and indices of shape {indices.shape} must agree")
+        positions = wrapped_indices(indices, data.shape[along])
+        return _scatter(context, data, element_index(positions, along), updates, ufunc)
+
+    return compute
+
+
+@kernel("ScatterND", since=(11, 13, 16, 18), in_place=((0, 0),))
+def scatter_nd(info: OpKernelInfo) -> Compute:
+    ufunc = _reduction(info)
+
+    def compute(context: OpKernelContext, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+        index = nd_index(indices, data.shape)
+        wanted = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
+        if updates.shape != wanted:
+            raise ValueError(f"updates have shape {updates.shape}; indices and data ask for {wanted}")
+        return _scatter(context, data, index, updates, ufunc)
+
+    return compute
+
+
+@kernel("TensorScatter", since=(24,), in_place=((0, 0),))
+def tensor_scatter(info: OpKernelInfo) -> Compute:
+    """Writes ``update`` into a cache, per sample from its write index on; circular or within bounds."""
+    axis, circular = info.attribute("axis", -2), info.attribute("mode", "linear") == "circular"
+
+    def compute(context: OpKernelContext, past: Tensor, update: Tensor, write_indices: Tensor | None = None) -> Tensor:
+        along = normalized_axis(axis, past.ndim)
+        if along == 0 or (*update.shape[:along], past.shape[along], *update.shape[along + 1 :]) != past.shape:
+            raise ValueError(f"an update of shape {update.shape} does not fit a cache of {past.shape} at axis {along}")
+        starts = np.zeros(past.shape[0], np.int64) if write_indices is None else write_indices
+        positions = starts[:, None] + np.arange(update.shape[along])
+        positions = positions % past.shape[along] if circular else wrapped_indices(positions, past.shape[along])
+        out = context.output(0, past.shape, past.dtype)
+        np.copyto(out, past)
+        for cache, fresh, rows in zip(out, update, positions, strict=True):
+            cache[(slice(None),) * (along - 1) + (rows,)] = fresh
+        return out
+
+    return compute

@@ -1,0 +1,224 @@
+"""Operators that pick elements by position: Slice, Gather*, Compress, NonZero, Trilu, ReverseSequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ortpkg.kernels.axes import int_tuple, normalized_axes, normalized_axis, wrapped_indices
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+
+_INT64 = np.dtype(np.int64)
+
+
+def _sliced(
+    context: OpKernelContext,
+    x: Tensor,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> Tensor:
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = (1,) * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ValueError(
+            f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(axes)}, {len(steps)} items"
+        )
+    index = [slice(None)] * x.ndim
+    for start, end, axis, step in zip(starts, ends, normalized_axes(axes, x.ndim), steps, strict=True):
+        if step == 0:
+            raise ValueError(f"the step of axis {axis} is 0")
+        first, stop, _ = slice(start, end, step).indices(x.shape[axis])
+        index[axis] = slice(first, stop if stop >= 0 else None, step)
+    part = x[tuple(index)]
+    out = context.output(0, part.shape, x.dtype)
+    np.copyto(out, part)
+    return out
+
+
+@kernel("Slice", since=(10, 11, 13))
+def slice_(_info: OpKernelInfo) -> Compute:
+    def compute(
+        context: OpKernelContext,
+        x: Tensor,
+        starts: Tensor,
+        ends: Tensor,
+        axes: Tensor | None = None,
+        steps: Tensor | None = None,
+    ) -> Tensor:
+        return _sliced(
+            context,
+            x,
+            int_tuple(starts),
+            int_tuple(ends),
+            None if axes is None else int_tuple(axes),
+            None if steps is None else int_tuple(steps),
+        )
+
+    return compute
+
+
+@kernel("Slice", since=(1,))
+def slice_by_attribute(info: OpKernelInfo) -> Compute:
+    starts, ends, axes = info.attribute("starts"), info.attribute("ends"), info.attribute("axes")
+    return lambda context, x: _sliced(context, x, starts, ends, axes, None)
+
+
+@kernel("Gather", since=(1, 11, 13))
+def gather(info: OpKernelInfo) -> Compute:
+    axis = info.attribute("axis", 0)
+
+    def compute(context: OpKernelContext, x: Tensor, indices: Tensor) -> Tensor:
+        along = normalized_axis(axis, x.ndim)
+        positions = wrapped_indices(indices, x.shape[along])
+        out = context.output(0, (*x.shape[:along], *indices.shape, *x.shape[along + 1 :]), x.dtype)
+        if out.size:
+            # The positions are checked; mode "clip" lets numpy write to out without a buffer of its own.
+            np.take(x, positions, axis=along, out=out, mode="clip")
+        return out
+
+    return compute
+
+
+@kernel("GatherElements", since=(11, 13))
+def gather_elements(info: OpKernelInfo) -> Compute:
+    axis = info.attribute("axis", 0)
+
+    def compute(context: OpKernelContext, x: Tensor, indices: Tensor) -> Tensor:
+        along = normalized_axis(axis, x.ndim)
+        check_element_indices(x.shape, indices.shape, along)
+        positions = wrapped_indices(indices, x.shape[along])
+        out = context.output(0, indices.shape, x.dtype)
+        np.copyto(out, x[element_index(positions, along)])
+        return out
+
+    return compute
+
+
+def check_element_indices(shape: tuple[int, ...], indices_shape: tuple[int, ...], axis: int) -> None:
+    """ValueError where indices into elements along ``axis`` do not fit a tensor of ``shape`` on the other axes."""
+    fits = len(shape) == len(indices_shape) and all(
+        size <= limit or at == axis for at, (size, limit) in enumerate(zip(indices_shape, shape, strict=True))
+    )
+    if not fits:
+        raise ValueError(f"indices of shape {indices_shape} do not fit a tensor of shape {shape} along axis {axis}")
+
+
+def element_index(positions: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """An index that takes, for each element of ``positions``, that position along ``axis`` and its own elsewhere."""
+    index: list[Tensor] = []
+    for at, size in enumerate(positions.shape):
+        own = [1] * positions.ndim
+        own[at] = size
+        index.append(positions if at == axis else np.arange(size).reshape(own))
+    return tuple(index)
+
+
+def nd_index(indices: Tensor, shape: tuple[int, ...], batch_dims: int = 0) -> tuple[Tensor, ...]:
+    """The index arrays that ``indices`` (..., depth) means in a tensor of ``shape`` after ``batch_dims`` batch axes.
+
+    ValueError for indices out of range, or deeper than the tensor.
+    """
+    if indices.ndim <= batch_dims:
+        raise ValueError(f"indices of shape {indices.shape} need more than {batch_dims} axes")
+    depth = indices.shape[-1]
+    if batch_dims + depth > len(shape):
+        raise ValueError(f"indices of shape {indices.shape} are deeper than the data, of shape {shape}")
+    if indices.shape[:batch_dims] != shape[:batch_dims]:
+        raise ValueError(f"indices of shape {indices.shape} and data of shape {shape} differ in their batch axes")
+    index: list[Tensor] = []
+    for axis in range(batch_dims):
+        own = [1] * (indices.ndim - 1)
+        own[axis] = shape[axis]
+        index.append(np.arange(shape[axis]).reshape(own))
+    index.extend(wrapped_indices(indices[..., at], shape[batch_dims + at]) for at in range(depth))
+    return tuple(index)
+
+
+@kernel("GatherND", since=(11, 12, 13))
+def gather_nd(info: OpKernelInfo) -> Compute:
+    batch_dims = info.attribute("batch_dims", 0)
+
+    def compute(context: OpKernelContext, x: Tensor, indices: Tensor) -> Tensor:
+        index = nd_index(indices, x.shape, batch_dims)
+        out = context.output(0, (*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]), x.dtype)
+        np.copyto(out, x[index])
+        return out
+
+    return compute
+
+
+@kernel("Compress", since=(9, 11, 28))
+def compress(info: OpKernelInfo) -> Compute:
+    axis = info.attribute("axis")
+
+    def compute(context: OpKernelContext, x: Tensor, condition: Tensor) -> Tensor:
+        along = 0 if axis is None else normalized_axis(axis, x.ndim)
+        source = x.reshape(-1) if axis is None else x
+        if condition.size > source.shape[along]:
+            raise ValueError(f"a condition of length {condition.size} is longer than an axis of {source.shape[along]}")
+        kept = np.flatnonzero(condition)
+        out = context.output(0, (*source.shape[:along], kept.size, *source.shape[along + 1 :]), x.dtype)
+        if out.size:
+            np.take(source, kept, axis=along, out=out, mode="clip")
+        return out
+
+    return compute
+
+
+@kernel("NonZero", since=(9, 13))
+def non_zero(_info: OpKernelInfo) -> Compute:
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        if x.ndim == 0:
+            return context.output(0, (0, int(x != 0)), _INT64)
+        out = context.output(0, (x.ndim, int(np.count_nonzero(x))), _INT64)
+        for row, positions in zip(out, np.nonzero(x), strict=True):
+            row[:] = positions
+        return out
+
+    return compute
+
+
+@kernel("Trilu", since=(14,), in_place=((0, 0),))
+def triangle(info: OpKernelInfo) -> Compute:
+    upper = bool(info.attribute("upper", 1))
+
+    def compute(context: OpKernelContext, x: Tensor, k: Tensor | None = None) -> Tensor:
+        if x.ndim < 2:
+            raise ValueError(f"a triangle needs a matrix, but the shape is {x.shape}")
+        rows, columns = x.shape[-2:]
+        # Clamped, so that no value of k overflows: beyond these bounds nothing changes any more.
+        diagonal = 0 if k is None else max(-rows - 1, min(int(k.item()), columns + 1))
+        out = context.output(0, x.shape, x.dtype)
+        np.copyto(out, x)
+        column, row = np.arange(columns), np.arange(rows)[:, None]
+        dropped = column < row + diagonal if upper else column > row + diagonal
+        np.copyto(out, x.dtype.type(0), where=dropped)
+        return out
+
+    return compute
+
+
+@kernel("ReverseSequence", since=(10, 28))
+def reverse_sequence(info: OpKernelInfo) -> Compute:
+    batch_axis, time_axis = info.attribute("batch_axis", 1), info.attribute("time_axis", 0)
+
+    def compute(context: OpKernelContext, x: Tensor, lengths: Tensor) -> Tensor:
+        if x.ndim < 2 or {batch_axis, time_axis} != {0, 1}:
+            raise ValueError(f"batch and time are the axes 0 and 1, not {batch_axis} and {time_axis} of {x.shape}")
+        times = x.shape[time_axis]
+        if lengths.shape != (x.shape[batch_axis],) or (
+            lengths.size and not 0 <= lengths.min() <= lengths.max() <= times
+        ):
+            raise ValueError(f"{lengths.shape} lengths do not fit an input of shape {x.shape} with {times} steps")
+        time = np.arange(times)[None, :]
+        source = np.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
+        batch = np.arange(x.shape[batch_axis])[:, None]
+        out = context.output(0, x.shape, x.dtype)
+        np.copyto(out, x[batch, source] if batch_axis == 0 else x[source.T, batch.T])
+        return out
+
+    return compute
