@@ -1,0 +1,293 @@
+"""``digests.json``: SHA-256 and size of each file of a package; detects damage, not tampering.
+
+A sidecar beside manifest.json, so that no other reader of the package rejects it::
+
+    {"schema_version": "1.0", "algorithm": "sha256",
+     "files": {"models/m/metadata.json": {"digests": ["<hex>"], "nbytes": 123}, ...},
+     "package": "<hex>"}
+
+``package`` is the SHA-256 over one line ``<hex>  <path>\\n`` per file, sorted by the path's bytes: the directory hash
+of onnxruntime's shared assets. digests.json itself is not part of it.
+
+While a change is being committed (``transaction.py``, docs/adr/0002-commit-protocol.md) a document has two accepted
+digests, the old and the new one, and ``pending`` says what the change adds and removes. At other times it is absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.package.documents import DocumentLimits, dump_document, read_document
+from ortpkg.package.findings import finding
+from ortpkg.package.rules import DOCUMENT_SHAPE
+from ortpkg.package.schemas import check_schema
+
+DIGESTS_FILE = "digests.json"
+STAGING_PREFIX = ".ortpkg-"
+"""Names in the root that start so hold what a change in progress (or an interrupted one) has not published."""
+
+_CHUNK_NBYTES = 4 * 1024 * 1024
+_MOST_FILES = 100_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * _MOST_FILES)
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDigest:
+    """What one file's bytes are."""
+
+    sha256: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedFile:
+    """What digests.json says of a file: several digests only while a change is being committed."""
+
+    digests: tuple[str, ...]
+    nbytes: int
+
+    @classmethod
+    def of(cls, digest: FileDigest) -> RecordedFile:
+        return cls(digests=(digest.sha256,), nbytes=digest.nbytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingChange:
+    """A change that was begun: whether it happened shows in the digest of one document.
+
+    Attributes:
+        commit_document: the document whose replacement is the commit point.
+        committed_digest: its SHA-256 afterwards; the change has happened if and only if the file has it.
+        adds: files and directories that are garbage if the change did not happen.
+        removes: files and directories that are garbage if it did.
+    """
+
+    commit_document: str
+    committed_digest: str
+    adds: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageDigests:
+    """The content of digests.json; paths are relative to the root, with ``/``."""
+
+    files: Mapping[str, RecordedFile] = field(default_factory=dict)
+    pending: PendingChange | None = None
+
+    @property
+    def package_digest(self) -> str:
+        """SHA-256 of the whole package, as it is once a pending change is done."""
+        sha256 = hashlib.sha256()
+        for path in sorted(self.files, key=os.fsencode):
+            sha256.update(f"{self.files[path].digests[-1]}  {path}\n".encode())
+        return sha256.hexdigest()
+
+
+class DifferenceKind(StrEnum):
+    """How a file differs from what digests.json says."""
+
+    CHANGED = "changed"
+    MISSING = "missing"
+    EXTRA = "extra"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestDifference:
+    """One file that is not as recorded; ``message`` says it in a sentence."""
+
+    kind: DifferenceKind
+    file: str
+    message: str
+    expected: str = ""
+    actual: str = ""
+
+
+def hash_file(path: Path, *, name: str = "", progress: Progress | None = None) -> FileDigest:
+    """SHA-256 and size of a regular file, read in chunks. OSError where it cannot be read or is not regular."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise OSError("not a regular file")
+    sha256, done = hashlib.sha256(), 0
+    with path.open("rb", buffering=0) as stream:
+        nbytes = os.fstat(stream.fileno()).st_size
+        while chunk := stream.read(_CHUNK_NBYTES):
+            sha256.update(chunk)
+            done += len(chunk)
+            if progress is not None:
+                progress(name or path.name, done, max(done, nbytes))
+    return FileDigest(sha256=sha256.hexdigest(), nbytes=done)
+
+
+def hash_bytes(content: bytes) -> FileDigest:
+    """The digest that a file with ``content`` has."""
+    return FileDigest(sha256=hashlib.sha256(content).hexdigest(), nbytes=len(content))
+
+
+def list_files(root: Path) -> tuple[str, ...]:
+    """Every file (and symbolic link) of a package, relative to ``root`` with ``/``, sorted by bytes.
+
+    Left out: digests.json itself and the staging folders of changes. PackageFormatError for more than 100,000.
+    """
+    files: list[str] = []
+    for parent, directories, names in os.walk(root, onerror=_raise):
+        if Path(parent) == root:
+            directories[:] = [name for name in directories if not name.startswith(STAGING_PREFIX)]
+            names = [name for name in names if name != DIGESTS_FILE and not name.startswith(STAGING_PREFIX)]
+        links = [name for name in directories if Path(parent, name).is_symlink()]
+        files += [Path(parent, name).relative_to(root).as_posix() for name in (*names, *links)]
+        if len(files) > _MOST_FILES:
+            raise PackageFormatError(f"{quoted(root)} holds more than {_MOST_FILES} files", path=root)
+    return tuple(sorted(files, key=os.fsencode))
+
+
+def compute_digests(root: Path, *, progress: Progress | None = None) -> PackageDigests:
+    """Hashes every file of the package as it is now.
+
+    OSError where one cannot be read or is not a regular file, PackageFormatError where a name cannot be recorded.
+    """
+    names = list_files(root)
+    _check_paths(root, names)
+    files = {name: RecordedFile.of(hash_file(root / name, name=name, progress=progress)) for name in names}
+    return PackageDigests(files=files)
+
+
+def read_digests(root: Path) -> PackageDigests | None:
+    """What ``root/digests.json`` says; None where there is none ("unverified").
+
+    PackageFormatError where it breaks its schema, or names a path that is not a plain relative one.
+    """
+    if not os.path.lexists(root / DIGESTS_FILE):
+        return None
+    document = read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=_LIMITS)
+    if findings := check_schema(document, "digests", document=DIGESTS_FILE):
+        raise PackageFormatError.from_findings(findings, path=root)
+    files = {
+        path: RecordedFile(digests=tuple(entry["digests"]), nbytes=entry["nbytes"])
+        for path, entry in document["files"].items()
+    }
+    pending = _pending_of(document.get("pending"), root)
+    _check_paths(root, (*files, *((*pending.adds, *pending.removes, pending.commit_document) if pending else ())))
+    return PackageDigests(files=files, pending=pending)
+
+
+def dump_digests(digests: PackageDigests) -> bytes:
+    """The bytes of digests.json: sorted by path, two spaces, a final line feed."""
+    document: dict[str, Any] = {
+        "schema_version": "1.0",
+        "algorithm": "sha256",
+        "files": {
+            path: {"digests": list(digests.files[path].digests), "nbytes": digests.files[path].nbytes}
+            for path in sorted(digests.files, key=os.fsencode)
+        },
+        "package": digests.package_digest,
+    }
+    if digests.pending is not None:
+        document["pending"] = {
+            "commit_document": digests.pending.commit_document,
+            "committed_digest": digests.pending.committed_digest,
+            "adds": list(digests.pending.adds),
+            "removes": list(digests.pending.removes),
+        }
+    return dump_document(document)
+
+
+def check_digests(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
+    """Re-hashes the whole package: every file that differs, sorted by path. Nothing recorded: everything is extra.
+
+    What an interrupted change added or was about to remove may be there or not. PackageFormatError as
+    :func:`read_digests`.
+    """
+    recorded = read_digests(root) or PackageDigests()
+    present = list_files(root)
+    transient = (*recorded.pending.adds, *recorded.pending.removes) if recorded.pending else ()
+    differences = check_files(root, sorted({*present, *recorded.files}, key=os.fsencode), progress=progress)
+    return tuple(
+        difference
+        for difference in differences
+        if difference.kind not in (DifferenceKind.MISSING, DifferenceKind.EXTRA)
+        or not is_within(difference.file, transient)
+    )
+
+
+def check_files(root: Path, files: Iterable[str], *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
+    """Re-hashes only ``files`` (relative to ``root``, with ``/``): those that differ, in the order given.
+
+    A file without a recorded digest is ``EXTRA``. PackageFormatError as :func:`read_digests`.
+    """
+    recorded = read_digests(root) or PackageDigests()
+    differences = (_difference(root, file, recorded.files.get(file), progress) for file in files)
+    return tuple(difference for difference in differences if difference is not None)
+
+
+def is_within(path: str, places: Collection[str]) -> bool:
+    """Whether ``path`` is one of ``places`` or lies in one."""
+    return any(path == place or path.startswith(f"{place}/") for place in places)
+
+
+def _difference(
+    root: Path, file: str, recorded: RecordedFile | None, progress: Progress | None
+) -> DigestDifference | None:
+    path = root / file
+    if not os.path.lexists(path):
+        return DigestDifference(kind=DifferenceKind.MISSING, file=file, message="recorded, but not there")
+    if recorded is None:
+        return DigestDifference(kind=DifferenceKind.EXTRA, file=file, message="there, but not recorded")
+    try:
+        actual = hash_file(path, name=file, progress=progress)
+    except OSError as error:
+        return DigestDifference(kind=DifferenceKind.UNREADABLE, file=file, message=quoted(error.strerror or error))
+    if actual.sha256 in recorded.digests:
+        return None
+    sizes = "" if actual.nbytes == recorded.nbytes else f" ({actual.nbytes} bytes instead of {recorded.nbytes})"
+    return DigestDifference(
+        kind=DifferenceKind.CHANGED,
+        file=file,
+        message=f"its bytes are not those recorded{sizes}",
+        expected=recorded.digests[-1],
+        actual=actual.sha256,
+    )
+
+
+def _pending_of(value: Any, root: Path) -> PendingChange | None:
+    if value is None:
+        return None
+    try:
+        texts = [value["commit_document"], value["committed_digest"]]
+        adds, removes = tuple(value["adds"]), tuple(value["removes"])
+    except (KeyError, TypeError) as error:
+        raise _malformed(root, "/pending", "pending is not an object with commit_document, adds and removes") from error
+    if not all(isinstance(text, str) for text in (*texts, *adds, *removes)):
+        raise _malformed(root, "/pending", "pending holds something else than texts")
+    return PendingChange(commit_document=texts[0], committed_digest=texts[1], adds=adds, removes=removes)
+
+
+def _check_paths(root: Path, paths: Iterable[str]) -> None:
+    """digests.json is untrusted: its paths are hashed, and pending ones deleted, so they must stay in the package."""
+    for path in paths:
+        segments = path.split("/")
+        is_plain = not any(segment in ("", ".", "..") for segment in segments) and ":" not in segments[0]
+        if not is_plain or "\\" in path or "\0" in path or _SURROGATE.search(path):
+            raise _malformed(root, "", f"{quoted(path)} is not a plain relative path with '/'")
+
+
+def _malformed(root: Path, pointer: str, message: str) -> PackageFormatError:
+    remedy = "rename the file, or delete digests.json: the next authoring command writes it anew"
+    found = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer=pointer, remedy=remedy)
+    return PackageFormatError.from_findings([found], path=root)
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,149 @@
+"""Every change that authoring makes to a disk, one method per kind, so that a test can fail or kill at any of them.
+
+Linux, macOS and Windows. Where they differ, the method says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.digests import FileDigest
+
+CHUNK_NBYTES = 4 * 1024 * 1024
+_WINDOWS_REPLACE_ATTEMPTS = 20
+_WINDOWS_REPLACE_PAUSE_S = 0.05
+
+Progress = Callable[[str, int, int], None]
+"""Called with (file, bytes done, bytes in total) while a file is copied or hashed."""
+
+
+class FileOperations:
+    """Changes to a disk. Each announces itself through :meth:`before`, which tests override to fail there."""
+
+    def before(self, operation: str, path: Path) -> None:
+        """Called before each operation on ``path``; whatever it raises prevents the operation."""
+
+    def free_nbytes(self, directory: Path) -> int:
+        """Free space on the disk that holds ``directory``."""
+        return shutil.disk_usage(directory).free
+
+    def make_directory(self, path: Path) -> None:
+        """Makes a directory whose parent exists; one that is there already is fine."""
+        self.before("make_directory", path)
+        path.mkdir(exist_ok=True)
+
+    def write_file(self, path: Path, content: bytes) -> None:
+        """Writes a new file and makes it durable. FileExistsError where there is one: no live file is overwritten."""
+        self.before("create", path)
+        with path.open("xb") as target:
+            self.before("write", path)
+            target.write(content)
+            self._fsync(target, path)
+
+    def copy_file(self, source: Path, target: Path, *, name: str, progress: Progress | None = None) -> FileDigest:
+        """Copies a regular file to a new, durable one in chunks, hashing what is written.
+
+        AuthoringError where ``source`` is a symbolic link or no regular file, or becomes one meanwhile.
+        """
+        sha256, done = hashlib.sha256(), 0
+        with open_regular(source) as (stream, nbytes):
+            self.before("create", target)
+            with target.open("xb") as copy:
+                while chunk := stream.read(CHUNK_NBYTES):
+                    self.before("write", target)
+                    copy.write(chunk)
+                    sha256.update(chunk)
+                    done += len(chunk)
+                    if progress is not None:
+                        progress(name, done, max(done, nbytes))
+                self._fsync(copy, target)
+        return FileDigest(sha256=sha256.hexdigest(), nbytes=done)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Renames ``source`` to ``target`` atomically; an existing file is replaced, its readers keep theirs.
+
+        Windows refuses while another process (a virus scanner, a reader) holds the target open: tried again for a
+        second.
+        """
+        self.before("replace", target)
+        for _ in range(_WINDOWS_REPLACE_ATTEMPTS if sys.platform == "win32" else 0):
+            with contextlib.suppress(PermissionError):
+                source.replace(target)
+                return
+            time.sleep(_WINDOWS_REPLACE_PAUSE_S)
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        """Deletes a file or a symbolic link (never what it points to); none there is fine."""
+        self.before("unlink", path)
+        if sys.platform == "win32" and path.exists():
+            path.chmod(stat.S_IWRITE)  # Windows does not delete read-only files
+        path.unlink(missing_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        """Deletes an empty directory."""
+        self.before("remove_directory", path)
+        path.rmdir()
+
+    def remove_tree(self, path: Path) -> None:
+        """Deletes a file, a symbolic link, or a directory with all that it holds; none there is fine."""
+        if path.is_symlink() or not path.is_dir():
+            self.unlink(path)
+            return
+        for parent, directories, files in os.walk(path, topdown=False):
+            for name in sorted(files):
+                self.unlink(Path(parent, name))
+            for name in sorted(directories):
+                child = Path(parent, name)
+                if child.is_symlink():
+                    self.unlink(child)
+                else:
+                    self.remove_directory(child)
+        self.remove_directory(path)
+
+    def fsync_directory(self, path: Path) -> None:
+        """Makes what was created, renamed or deleted in a directory durable.
+
+        Windows has no such call (NTFS keeps its own journal of names), so nothing is done there.
+        """
+        self.before("fsync_directory", path)
+        if sys.platform == "win32":
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _fsync(self, stream: BinaryIO, path: Path) -> None:
+        self.before("fsync", path)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """Opens a regular file for reading: the stream and its size in bytes.
+
+    AuthoringError for a symbolic link, a folder or a device, and where the file is swapped for one while it is opened.
+    """
+    before = path.lstat()
+    if stat.S_ISLNK(before.st_mode):
+        raise AuthoringError(f"{quoted(path)} is a symbolic link; pass a folder with plain files (cp -L makes one)")
+    if not stat.S_ISREG(before.st_mode):
+        raise AuthoringError(f"{quoted(path)} is not a regular file")
+    with path.open("rb") as stream:
+        opened = os.fstat(stream.fileno())
+        if not os.path.samestat(before, opened):
+            raise AuthoringError(f"{quoted(path)} was exchanged while it was being opened; try again")
+        yield stream, opened.st_size

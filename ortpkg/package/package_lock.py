@@ -1,0 +1,113 @@
+"""One authoring command at a time per package. Readers never need it: each commit is one atomic rename.
+
+The lock lies in a directory of the user, named after a hash of the package's real path: a package may be read-only,
+on a network share, or signed, so nothing of it is touched. Two users do not exclude each other; for them the commit
+compares the documents that it replaces with those that it read (``transaction.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+from ortpkg.errors import AuthoringError, PackageBusyError, quoted
+
+LOCK_TIMEOUT_S = 600.0
+_POLL_INTERVAL_S = 0.05
+_MOST_HOLDER_NBYTES = 4096
+
+logger = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def lock_package(
+    root: Path, *, timeout_s: float = LOCK_TIMEOUT_S, on_wait: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Holds the package at ``root`` (which need not exist yet) against other authoring commands of this user.
+
+    Args:
+        root: the package.
+        timeout_s: how long to wait for another command.
+        on_wait: told once, in a sentence, what is being waited for; left out, it is logged as a warning.
+
+    Raises:
+        PackageBusyError: the other command did not finish in time.
+        AuthoringError: the lock cannot be made.
+    """
+    path = _lock_path(root)
+    lock = filelock.FileLock(path)
+    holder_path = path.with_suffix(".json")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _acquire(lock, root, holder_path, timeout_s, on_wait)
+    except OSError as error:
+        raise AuthoringError(f"cannot lock {quoted(root)} through {quoted(path)}: {error.strerror or error}") from error
+    try:
+        _write_holder(holder_path)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            holder_path.unlink(missing_ok=True)
+        lock.release()
+
+
+def locks_directory() -> Path:
+    """Where the locks of this user lie."""
+    return platformdirs.user_cache_path("ortpkg", appauthor=False) / "locks"
+
+
+def _lock_path(root: Path) -> Path:
+    real_root = os.path.normcase(os.path.realpath(root))
+    return locks_directory() / f"{hashlib.sha256(os.fsencode(real_root)).hexdigest()}.lock"
+
+
+def _acquire(
+    lock: filelock.BaseFileLock,
+    root: Path,
+    holder_path: Path,
+    timeout_s: float,
+    on_wait: Callable[[str], None] | None,
+) -> None:
+    # filelock's Timeout is an OSError (TimeoutError), so it must not reach the caller's handler.
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        holder = _read_holder(holder_path)
+        (on_wait or logger.warning)(f"waiting for {holder}, which is changing {quoted(root)}")
+    else:
+        return
+    try:
+        lock.acquire(timeout=timeout_s, poll_interval=_POLL_INTERVAL_S)
+    except filelock.Timeout as error:
+        holder = _read_holder(holder_path)
+        raise PackageBusyError(
+            f"{quoted(root)} is still being changed by {holder} after {timeout_s:g} s; nothing was changed: try again "
+            "when that command is done",
+            holder=holder,
+        ) from error
+
+
+def _write_holder(path: Path) -> None:
+    """Says who holds the lock; only for messages, so that a failure does not matter."""
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]) if sys.argv else "python"
+    with contextlib.suppress(OSError):
+        path.write_text(json.dumps({"pid": os.getpid(), "command": command, "since": time.time()}), encoding="utf-8")
+
+
+def _read_holder(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            holder = json.loads(stream.read(_MOST_HOLDER_NBYTES))
+        return f"{quoted(holder['command'])} (process {int(holder['pid'])})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another ortpkg command"

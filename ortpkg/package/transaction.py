@@ -1,0 +1,394 @@
+"""A change to a package with one commit point: a killed process leaves the old package or the new one.
+
+The order (docs/adr/0002-commit-protocol.md):
+
+1. new files and documents are written under a unique staging folder in the root, and made durable;
+2. digests.json becomes a superset: old and new digest of each document that changes, the new files, and what is
+   ``pending``;
+3. staged folders are renamed to their places, where nothing refers to them yet;
+4. documents are replaced, each by one rename; the rename of the last one is the commit point;
+5. what nothing refers to any more is deleted, digests.json is trimmed to the new state, the staging folder goes.
+
+A process killed before 4 leaves the old package and some garbage, one killed after it the new package and some
+garbage. :func:`recover`, which every change calls first, finishes either: it deletes what digests.json calls pending
+and trims. A failure (a full disk, an interrupt) that the process survives goes the same way at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.errors import AuthoringError, OrtpkgError, quoted
+from ortpkg.package.digests import (
+    DIGESTS_FILE,
+    STAGING_PREFIX,
+    FileDigest,
+    PackageDigests,
+    PendingChange,
+    RecordedFile,
+    compute_digests,
+    dump_digests,
+    hash_bytes,
+    hash_file,
+    is_within,
+    read_digests,
+)
+from ortpkg.package.file_operations import FileOperations, Progress
+
+_SPARE_NBYTES = 1024 * 1024  # documents, directories and rounding up to blocks, on top of the files copied
+_MOST_STAGED_FILES = 10_000
+_TOKEN_NBYTES = 8
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentChange:
+    """One document replaced: ``before`` is what was read when the change was planned, None where there was none."""
+
+    path: str
+    after: bytes
+    before: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageChange:
+    """What is to be done; all paths are relative to the package root, with ``/``.
+
+    Attributes:
+        new_directories: directory that does not exist yet → path inside it → file to copy from.
+        documents: at least one, in order; replacing the last one is the commit point, and the package must be valid
+            after each.
+        removes: files and directories that nothing refers to once the change is committed.
+    """
+
+    documents: tuple[DocumentChange, ...]
+    new_directories: Mapping[str, Mapping[str, Path]]
+    removes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.documents, "a change without a document has no commit point"
+        assert self.documents[-1].after != self.documents[-1].before, "nothing would show whether it happened"
+
+
+def commit_change(
+    root: Path, change: PackageChange, *, operations: FileOperations | None = None, progress: Progress | None = None
+) -> None:
+    """Carries out ``change`` on the package at ``root``; the caller holds its lock and has called :func:`recover`.
+
+    Raises:
+        AuthoringError: a document was changed by somebody else meanwhile, a new directory exists already, a file
+            to copy cannot be read or is no regular file, or the disk is full. Nothing was changed.
+    """
+    operations = operations or FileOperations()
+    with _explained(root):
+        _check_unchanged(root, change)
+        _check_places_are_free(root, change)
+        _check_space(root, _files_to_copy(change), operations)
+    staging = root / f"{STAGING_PREFIX}{secrets.token_hex(_TOKEN_NBYTES)}"
+    try:
+        _ensure_digests(root, operations, progress)
+        digests = _stage(staging, change, operations, progress)
+        _publish_files(root, staging, change, digests, operations)
+        _replace_documents(root, staging, change, operations)
+        _finish(root, operations)
+    except BaseException as error:
+        _tidy_up(root, operations)
+        if not isinstance(error, OSError):
+            raise
+        if not _is_committed(root, change):
+            raise _explanation(error, root) from error
+        logger.warning("%s was changed, but not tidied up: the next command does it: %s", quoted(root), error)
+
+
+def create_package(
+    root: Path, change: PackageChange, *, operations: FileOperations | None = None, progress: Progress | None = None
+) -> None:
+    """Makes a whole new package at ``root`` in a sibling folder and renames it into place: all or nothing.
+
+    Raises:
+        AuthoringError: there is something at ``root`` already (an empty directory is fine), a file to copy cannot be
+            read or is no regular file, or the disk is full. Nothing was changed.
+    """
+    operations = operations or FileOperations()
+    parent = root.parent
+    _check_target_is_free(root)
+    if not parent.is_dir():
+        raise AuthoringError(f"{quoted(parent)} is not a directory; make it first")
+    with _explained(root):
+        for leftover in _leftovers(root):
+            operations.remove_tree(leftover)
+        _check_space(parent, _files_to_copy(change), operations)
+    staging = parent / f"{STAGING_PREFIX}{root.name}.{secrets.token_hex(_TOKEN_NBYTES)}"
+    try:
+        _build(staging, change, operations, progress)
+        if root.is_dir():
+            operations.remove_directory(root)  # empty, as checked; Windows does not rename over a directory
+        operations.replace(staging, root)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            operations.remove_tree(staging)
+        if isinstance(error, OSError):
+            raise _explanation(error, root) from error
+        raise
+    with contextlib.suppress(OSError):  # the package is there; an error would claim that it is not
+        operations.fsync_directory(parent)
+
+
+def recover(root: Path, *, operations: FileOperations | None = None) -> None:
+    """Finishes or undoes what an interrupted command left; where nothing was left, nothing is touched.
+
+    The caller holds the package's lock.
+
+    Raises:
+        AuthoringError: the disk is full or the package cannot be written.
+        PackageFormatError: digests.json is not valid.
+    """
+    with _explained(root):
+        _finish(root, operations or FileOperations())
+
+
+def _ensure_digests(root: Path, operations: FileOperations, progress: Progress | None) -> None:
+    """A package without digests.json gets one, for the files as they are: it is what recovery goes by."""
+    if read_digests(root) is None:
+        _write_digests(root, compute_digests(root, progress=progress), operations)
+
+
+def _stage(
+    staging: Path, change: PackageChange, operations: FileOperations, progress: Progress | None
+) -> dict[str, FileDigest]:
+    """Step 1: everything new, durable, under names that nobody looks at. Returns the digests of the new files."""
+    operations.make_directory(staging)
+    digests: dict[str, FileDigest] = {}
+    for index, (directory, files) in enumerate(change.new_directories.items()):
+        copied = _copy_tree(staging / str(index), files, operations, progress)
+        digests |= {f"{directory}/{path}": digest for path, digest in copied.items()}
+    for index, document in enumerate(change.documents):
+        operations.write_file(staging / f"document{index}", document.after)
+        digests[document.path] = hash_bytes(document.after)
+    operations.fsync_directory(staging)
+    return digests
+
+
+def _publish_files(
+    root: Path, staging: Path, change: PackageChange, digests: Mapping[str, FileDigest], operations: FileOperations
+) -> None:
+    """Steps 2 and 3."""
+    _write_digests(root, _superset(root, change, digests), operations)
+    for index, directory in enumerate(change.new_directories):
+        target = root / directory
+        _make_parents(root, directory, operations)
+        operations.replace(staging / str(index), target)
+        operations.fsync_directory(target.parent)
+
+
+def _replace_documents(root: Path, staging: Path, change: PackageChange, operations: FileOperations) -> None:
+    """Step 4."""
+    for index, document in enumerate(change.documents):
+        _make_parents(root, document.path, operations)
+        operations.replace(staging / f"document{index}", root / document.path)
+        operations.fsync_directory((root / document.path).parent)
+
+
+def _finish(root: Path, operations: FileOperations) -> None:
+    """Step 5, or its mirror image when the commit point was not reached: what is pending decides."""
+    recorded = read_digests(root)
+    if recorded is not None and recorded.pending is not None:
+        pending = recorded.pending
+        is_committed = _has_digest(root / pending.commit_document, pending.committed_digest)
+        garbage = pending.removes if is_committed else pending.adds
+        for path in garbage:
+            _remove_garbage(root, path, operations)
+        _write_digests(root, _settled(root, recorded, garbage), operations)
+    _remove_staging(root, operations)
+
+
+def _superset(root: Path, change: PackageChange, new: Mapping[str, FileDigest]) -> PackageDigests:
+    recorded = read_digests(root) or PackageDigests()
+    files = dict(recorded.files) | {path: RecordedFile.of(digest) for path, digest in new.items()}
+    for document in change.documents:
+        if document.before is not None:
+            old, digest = hash_bytes(document.before), new[document.path]
+            files[document.path] = RecordedFile(
+                digests=tuple(dict.fromkeys((old.sha256, digest.sha256))), nbytes=digest.nbytes
+            )
+    last = change.documents[-1]
+    created = [document.path for document in change.documents if document.before is None]
+    pending = PendingChange(
+        commit_document=last.path,
+        committed_digest=new[last.path].sha256,
+        adds=(*change.new_directories, *created),
+        removes=change.removes,
+    )
+    return PackageDigests(files=files, pending=pending)
+
+
+def _settled(root: Path, recorded: PackageDigests, garbage: tuple[str, ...]) -> PackageDigests:
+    """``recorded`` without what was pending: one digest per file, the one it has, and nothing of the garbage."""
+    files = {path: entry for path, entry in recorded.files.items() if not is_within(path, garbage)}
+    for path, entry in files.items():
+        if len(entry.digests) > 1 and (root / path).is_file():
+            actual = hash_file(root / path)
+            files[path] = RecordedFile.of(actual) if actual.sha256 in entry.digests else entry
+    return PackageDigests(files=files)
+
+
+def _remove_garbage(root: Path, path: str, operations: FileOperations) -> None:
+    """Deletes ``path`` and then the folders that this leaves empty.
+
+    digests.json can come from a stranger: nothing is deleted through a symbolic link, nor anything that every package
+    needs.
+    """
+    target = root / path
+    folders = [root.joinpath(*target.relative_to(root).parts[:depth]) for depth in range(1, len(Path(path).parts))]
+    if any(folder.is_symlink() for folder in folders) or path in ("manifest.json", DIGESTS_FILE, "models"):
+        logger.warning("%s is not deleted: digests.json calls it garbage, which it cannot be", quoted(path))
+        return
+    if os.path.lexists(target):
+        operations.remove_tree(target)
+    for folder in reversed(folders):
+        if folder.is_dir() and not any(folder.iterdir()):
+            operations.remove_directory(folder)
+        if folder.parent.is_dir():
+            operations.fsync_directory(folder.parent)
+
+
+def _write_digests(root: Path, digests: PackageDigests, operations: FileOperations) -> None:
+    temporary = root / f"{STAGING_PREFIX}{secrets.token_hex(_TOKEN_NBYTES)}.json"
+    operations.write_file(temporary, dump_digests(digests))
+    operations.replace(temporary, root / DIGESTS_FILE)
+    operations.fsync_directory(root)
+
+
+def _build(staging: Path, change: PackageChange, operations: FileOperations, progress: Progress | None) -> None:
+    operations.make_directory(staging)
+    files: dict[str, FileDigest] = {}
+    for directory, sources in change.new_directories.items():
+        _make_parents(staging, directory, operations)
+        copied = _copy_tree(staging / directory, sources, operations, progress)
+        files |= {f"{directory}/{path}": digest for path, digest in copied.items()}
+    for document in change.documents:
+        _make_parents(staging, document.path, operations)
+        operations.write_file(staging / document.path, document.after)
+        operations.fsync_directory((staging / document.path).parent)
+        files[document.path] = hash_bytes(document.after)
+    digests = PackageDigests(files={path: RecordedFile.of(digest) for path, digest in files.items()})
+    operations.write_file(staging / DIGESTS_FILE, dump_digests(digests))
+    operations.fsync_directory(staging)
+
+
+def _copy_tree(
+    target: Path, files: Mapping[str, Path], operations: FileOperations, progress: Progress | None
+) -> dict[str, FileDigest]:
+    operations.make_directory(target)
+    digests = {}
+    directories = {target}
+    for path, source in files.items():
+        _make_parents(target, path, operations)
+        digests[path] = operations.copy_file(source, target / path, name=path, progress=progress)
+        directories.update(folder for folder in (target / path).parents if folder.is_relative_to(target))
+    for folder in sorted(directories):
+        operations.fsync_directory(folder)
+    return digests
+
+
+def _make_parents(base: Path, path: str, operations: FileOperations) -> None:
+    folder = base
+    for name in path.split("/")[:-1]:
+        folder /= name
+        if not folder.is_dir():
+            operations.make_directory(folder)
+            operations.fsync_directory(folder.parent)
+
+
+def _remove_staging(root: Path, operations: FileOperations) -> None:
+    for leftover in sorted(path for path in root.iterdir() if path.name.startswith(STAGING_PREFIX)):
+        operations.remove_tree(leftover)
+
+
+def _tidy_up(root: Path, operations: FileOperations) -> None:
+    """What :func:`recover` would do, now; where that fails too, it is left to the next command."""
+    with contextlib.suppress(OSError, OrtpkgError):
+        _finish(root, operations)
+
+
+def _is_committed(root: Path, change: PackageChange) -> bool:
+    last = change.documents[-1]
+    return _has_digest(root / last.path, hash_bytes(last.after).sha256)
+
+
+def _check_unchanged(root: Path, change: PackageChange) -> None:
+    """Another user, who has other locks, or an editor may have been here since the change was planned."""
+    for document in change.documents:
+        path = root / document.path
+        now = path.read_bytes() if path.is_file() else None
+        if now != document.before:
+            raise AuthoringError(
+                f"{quoted(document.path)} was changed by somebody else meanwhile; run the command again"
+            )
+
+
+def _check_places_are_free(root: Path, change: PackageChange) -> None:
+    for directory in change.new_directories:
+        if os.path.lexists(root / directory):
+            raise AuthoringError(
+                f"{quoted(directory)} is in the package already, though no document names it; move it away"
+            )
+
+
+def _files_to_copy(change: PackageChange) -> list[Path]:
+    files = [source for sources in change.new_directories.values() for source in sources.values()]
+    if len(files) > _MOST_STAGED_FILES:
+        raise AuthoringError(f"{len(files)} files are to be copied; more than {_MOST_STAGED_FILES} are refused")
+    return files
+
+
+def _check_space(directory: Path, files: list[Path], operations: FileOperations) -> None:
+    """Refuses before anything is written. What the disk compresses or shares is not foreseen, so no promise."""
+    needed_nbytes = sum(path.lstat().st_size for path in files) + _SPARE_NBYTES
+    free_nbytes = operations.free_nbytes(directory)
+    if needed_nbytes > free_nbytes:
+        raise AuthoringError(
+            f"not enough space on the disk of {quoted(directory)}: {needed_nbytes} bytes needed, {free_nbytes} free; "
+            "nothing was changed"
+        )
+
+
+def _check_target_is_free(root: Path) -> None:
+    if root.is_symlink() or (os.path.lexists(root) and not root.is_dir()):
+        raise AuthoringError(f"{quoted(root)} exists already and is not a directory; choose another name")
+    if root.is_dir() and any(root.iterdir()):
+        raise AuthoringError(
+            f"{quoted(root)} exists already and is not empty; add to a package with add-variant, or choose another name"
+        )
+
+
+def _has_digest(path: Path, sha256: str) -> bool:
+    return path.is_file() and not path.is_symlink() and hash_file(path).sha256 == sha256
+
+
+def _leftovers(root: Path) -> list[Path]:
+    """Staging folders of earlier commands that were to become ``root``; the caller's lock says that none is alive."""
+    name = re.compile(re.escape(f"{STAGING_PREFIX}{root.name}.") + f"[0-9a-f]{{{2 * _TOKEN_NBYTES}}}")
+    return sorted(path for path in root.parent.iterdir() if name.fullmatch(path.name))
+
+
+@contextlib.contextmanager
+def _explained(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _explanation(error, root) from error
+
+
+def _explanation(error: OSError, root: Path) -> AuthoringError:
+    """An error of the operating system in our words; only for failures before the commit point."""
+    where = f": {quoted(error.filename)}" if error.filename else ""
+    return AuthoringError(f"cannot change {quoted(root)}; nothing was changed: {error.strerror or error}{where}")

@@ -1,0 +1,166 @@
+"""digests.json: what is recorded, what is noticed, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ortpkg.errors import PackageFormatError
+from ortpkg.package.digests import (
+    DifferenceKind,
+    PackageDigests,
+    PendingChange,
+    RecordedFile,
+    check_digests,
+    check_files,
+    compute_digests,
+    dump_digests,
+    hash_bytes,
+    read_digests,
+)
+
+
+def make_root(root: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+    return root
+
+
+def kinds(root: Path) -> dict[str, DifferenceKind]:
+    return {difference.file: difference.kind for difference in check_digests(root)}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+        ({"a.txt": b"alpha"}, "50d4df60d12751593bd3d735339ecc04a2973515758f8524d47005397cfd0140"),
+        ({"f": b""}, "031ada0a99f51a1eb989ed55a6124e584ccd9c583f5f25578d9275d319bad523"),
+        (
+            {"a-b": b"1", "a.b": b"2", "a/b": b"3", "aB": b"4", "B": b"5"},
+            "77ede6b14ff3d603078f25e35cc37f0e1b58ae584702cbfef0d46e3dc1bc72ad",
+        ),
+        ({"é.txt": b"e", "z.txt": b"z"}, "43645faebb76e0539d9346c6c0cd018a8a48d239e845baf2e94affec076bc038"),
+    ],
+    ids=["empty", "one-file", "empty-file", "order-of-bytes", "utf-8"],
+)
+def test_the_package_digest_is_the_directory_hash_of_onnxruntime(
+    tmp_path: Path, files: dict[str, bytes], expected: str
+) -> None:
+    assert compute_digests(make_root(tmp_path, files)).package_digest == expected
+
+
+def test_reads_what_it_writes(tmp_path: Path) -> None:
+    digests = PackageDigests(
+        files={"a/b.json": RecordedFile(digests=("0" * 64, "f" * 64), nbytes=3)},
+        pending=PendingChange(commit_document="a/b.json", committed_digest="f" * 64, adds=("a/v",), removes=("a/w",)),
+    )
+    (tmp_path / "digests.json").write_bytes(dump_digests(digests))
+
+    assert read_digests(tmp_path) == digests
+
+
+def test_an_untouched_package_has_no_differences(tmp_path: Path) -> None:
+    assert check_digests(make_root(tmp_path, {"a": b"1", "b/c": b"2"})) == ()
+
+
+def test_notices_changed_missing_extra_and_unreadable_files(tmp_path: Path) -> None:
+    root = make_root(tmp_path, {"changed": b"abc", "missing": b"1", "unreadable": b"2", "fine": b"3"})
+    (root / "changed").write_bytes(b"abd")
+    (root / "missing").unlink()
+    (root / "extra").write_bytes(b"")
+    (root / "unreadable").unlink()
+    (root / "unreadable").mkdir()
+
+    assert kinds(root) == {
+        "changed": DifferenceKind.CHANGED,
+        "extra": DifferenceKind.EXTRA,
+        "missing": DifferenceKind.MISSING,
+        "unreadable": DifferenceKind.UNREADABLE,
+    }
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    root = make_root(tmp_path / "p", {"model.onnx": b"abc"})
+    (tmp_path / "outside").write_bytes(b"abc")
+    (root / "model.onnx").unlink()
+    (root / "model.onnx").symlink_to(tmp_path / "outside")
+
+    assert kinds(root) == {"model.onnx": DifferenceKind.UNREADABLE}
+
+
+def test_a_difference_says_what_was_expected_and_the_sizes(tmp_path: Path) -> None:
+    root = make_root(tmp_path, {"a": b"abc"})
+    (root / "a").write_bytes(b"abcd")
+
+    (difference,) = check_digests(root)
+
+    assert difference.message == "its bytes are not those recorded (4 bytes instead of 3)"
+    assert (difference.expected, difference.actual) == (hash_bytes(b"abc").sha256, hash_bytes(b"abcd").sha256)
+
+
+def test_checks_only_the_files_asked_for(tmp_path: Path) -> None:
+    root = make_root(tmp_path, {"a": b"1", "b": b"2"})
+    (root / "a").write_bytes(b"x")
+    (root / "b").write_bytes(b"x")
+
+    assert [difference.file for difference in check_files(root, ["b", "b2"])] == ["b", "b2"]
+
+
+def test_what_a_pending_change_adds_and_removes_may_be_there_or_not(tmp_path: Path) -> None:
+    root = make_root(tmp_path, {"m.json": b"1", "old/x": b"2"})
+    digests = compute_digests(root)
+    pending = PendingChange(commit_document="m.json", committed_digest="0", adds=("new",), removes=("old",))
+    (root / "digests.json").write_bytes(dump_digests(PackageDigests(files=digests.files, pending=pending)))
+    (root / "old/x").unlink()
+    (root / "new").mkdir()
+    (root / "new/y").write_bytes(b"")
+
+    assert check_digests(root) == ()
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "C:/x", "a\\b", "a//b", "", "\ud800"])
+def test_refuses_a_recorded_path_that_is_not_plain(tmp_path: Path, path: str) -> None:
+    document = json.loads(dump_digests(PackageDigests()))
+    document["files"][path] = {"digests": ["0" * 64], "nbytes": 1}
+    (tmp_path / "digests.json").write_text(json.dumps(document))
+
+    with pytest.raises(PackageFormatError, match=r"is not a plain relative path with '/'|surrogate"):
+        read_digests(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "pending",
+    [
+        [],
+        {},
+        {"commit_document": "a", "committed_digest": "0", "adds": [1], "removes": []},
+        {"commit_document": "a", "committed_digest": "0", "adds": ["../x"], "removes": []},
+        {"commit_document": "a", "committed_digest": "0", "adds": [], "removes": ["/"]},
+        {"commit_document": "a", "committed_digest": "0", "adds": "abc", "removes": 5},
+    ],
+)
+def test_refuses_a_malformed_pending_change(tmp_path: Path, pending: object) -> None:
+    document = json.loads(dump_digests(PackageDigests()))
+    document["pending"] = pending
+    (tmp_path / "digests.json").write_text(json.dumps(document))
+
+    with pytest.raises(PackageFormatError, match=r"digests.json"):
+        read_digests(tmp_path)
+
+
+def test_a_package_without_digests_is_unverified_not_wrong(tmp_path: Path) -> None:
+    assert read_digests(tmp_path) is None
+
+
+def test_large_files_are_hashed_in_chunks_with_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ortpkg.package.digests._CHUNK_NBYTES", 2)
+    root = make_root(tmp_path, {"a": b"abc"})
+    calls: list[tuple[str, int, int]] = []
+
+    assert check_digests(root, progress=lambda *call: calls.append(call)) == ()
+    assert calls == [("a", 2, 3), ("a", 3, 3)]

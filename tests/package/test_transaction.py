@@ -1,0 +1,358 @@
+"""The commit protocol, driven to failure at every file operation (docs/adr/0002-commit-protocol.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ortpkg.errors import AuthoringError
+from ortpkg.package.digests import check_digests, compute_digests, dump_digests, list_files
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package, recover
+
+
+class Killed(BaseException):
+    """The process is gone: from here on, no operation happens any more."""
+
+
+class FailingOperations(FileOperations):
+    """Does what it is asked until the operation of that index, which fails: by a kill, or as a full disk would."""
+
+    def __init__(self, index: int | None = None, *, kill: bool = False) -> None:
+        self.log: list[tuple[str, Path]] = []
+        self._index = index
+        self._kill = kill
+
+    def before(self, operation: str, path: Path) -> None:
+        self.log.append((operation, path))
+        if self._index is None or len(self.log) <= self._index:
+            return
+        if self._kill:
+            raise Killed
+        if len(self.log) == self._index + 1:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+
+def make_package(root: Path) -> Path:
+    (root / "models/m/old/data").mkdir(parents=True)
+    (root / "models/m/old/model.onnx").write_bytes(b"old model")
+    (root / "models/m/old/data/weights.bin").write_bytes(b"old weights")
+    (root / "models/m/metadata.json").write_bytes(b'{"variants": ["old"]}')
+    (root / "manifest.json").write_bytes(b'{"components": ["m"]}')
+    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+    return root
+
+
+def make_sources(directory: Path) -> dict[str, Path]:
+    directory.mkdir()
+    (directory / "a.onnx").write_bytes(b"new model")
+    (directory / "w.bin").write_bytes(b"new weights")
+    return {"a.onnx": directory / "a.onnx", "sub/w.bin": directory / "w.bin"}
+
+
+def exchange_variant(root: Path, sources: dict[str, Path]) -> PackageChange:
+    """Adds variant ``new`` and removes ``old``."""
+    document = DocumentChange(
+        path="models/m/metadata.json",
+        before=(root / "models/m/metadata.json").read_bytes(),
+        after=b'{"variants": ["new"]}',
+    )
+    return PackageChange(documents=(document,), new_directories={"models/m/new": sources}, removes=("models/m/old",))
+
+
+def add_component(root: Path, sources: dict[str, Path]) -> PackageChange:
+    """Adds a component: its metadata.json is new, and the manifest is the commit point."""
+    documents = (
+        DocumentChange(path="models/n/metadata.json", after=b'{"variants": ["new"]}'),
+        DocumentChange(
+            path="manifest.json", before=(root / "manifest.json").read_bytes(), after=b'{"components": ["m", "n"]}'
+        ),
+    )
+    return PackageChange(documents=documents, new_directories={"models/n/new": sources})
+
+
+def content_of(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+CHANGES: dict[str, Callable[[Path, dict[str, Path]], PackageChange]] = {
+    "exchange_variant": exchange_variant,
+    "add_component": add_component,
+}
+
+
+@pytest.fixture(params=CHANGES)
+def make_change(request: pytest.FixtureRequest) -> Callable[[Path, dict[str, Path]], PackageChange]:
+    return CHANGES[request.param]
+
+
+def test_commits_files_and_documents_and_digests_of_both(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+
+    commit_change(root, exchange_variant(root, sources))
+
+    assert list_files(root) == (
+        "manifest.json", "models/m/metadata.json", "models/m/new/a.onnx", "models/m/new/sub/w.bin",
+    )  # fmt: skip
+    assert (root / "models/m/new/sub/w.bin").read_bytes() == b"new weights"
+    assert (root / "digests.json").read_bytes() == dump_digests(compute_digests(root))
+
+
+def test_after_a_kill_at_any_operation_the_next_command_finds_the_old_or_the_new_package(
+    tmp_path: Path, make_change: Callable[[Path, dict[str, Path]], PackageChange]
+) -> None:
+    sources = make_sources(tmp_path / "s")
+    whole = make_package(tmp_path / "whole")
+    old = content_of(whole)
+    counting = FailingOperations()
+    commit_change(whole, make_change(whole, sources), operations=counting)
+    new = content_of(whole)
+
+    outcomes = []
+    for index in range(len(counting.log)):
+        root = make_package(tmp_path / f"p{index}")
+        change = make_change(root, sources)
+        with pytest.raises(Killed):
+            commit_change(root, change, operations=FailingOperations(index, kill=True))
+        assert check_digests(root) == ()
+        seen = content_of(root)
+        commit_document = change.documents[-1]
+        outcome = "new" if seen[commit_document.path] == commit_document.after else "old"
+        expected = new if outcome == "new" else old
+        assert {**expected, "digests.json": seen["digests.json"]}.items() <= seen.items()
+
+        recover(root)
+        assert content_of(root) == expected
+        outcomes.append(outcome)
+
+    assert outcomes == sorted(outcomes, reverse=True), "the commit point is passed once"
+    assert {"old", "new"} == set(outcomes)
+
+
+def test_a_kill_while_recovering_leaves_a_package_that_the_next_command_recovers(tmp_path: Path) -> None:
+    sources = make_sources(tmp_path / "s")
+    template = make_package(tmp_path / "whole")
+    old = content_of(template)
+    operations = FailingOperations()
+    commit_change(template, add_component(template, sources), operations=operations)
+    commit_index = next(
+        i for i, (name, path) in enumerate(operations.log) if (name, path.name) == ("replace", "manifest.json")
+    )
+    index, finished = 0, False
+    while not finished:
+        root = make_package(tmp_path / f"p{index}")
+        with pytest.raises(Killed):
+            commit_change(root, add_component(root, sources), operations=FailingOperations(commit_index, kill=True))
+        try:
+            recover(root, operations=FailingOperations(index, kill=True))
+            finished = True
+        except Killed:
+            assert check_digests(root) == ()
+        recover(root)
+        assert content_of(root) == old
+        index += 1
+    assert index > 5
+
+
+def test_a_full_disk_at_any_operation_changes_nothing_or_everything(
+    tmp_path: Path, make_change: Callable[[Path, dict[str, Path]], PackageChange]
+) -> None:
+    sources = make_sources(tmp_path / "s")
+    whole = make_package(tmp_path / "whole")
+    old = content_of(whole)
+    counting = FailingOperations()
+    commit_change(whole, make_change(whole, sources), operations=counting)
+    new = content_of(whole)
+
+    for index in range(len(counting.log)):
+        root = make_package(tmp_path / f"p{index}")
+        refusals = []
+        try:
+            commit_change(root, make_change(root, sources), operations=FailingOperations(index))
+        except AuthoringError as error:
+            refusals.append(str(error))
+        assert content_of(root) == (old if refusals else new)
+        assert all("nothing was changed: No space left on device" in refusal for refusal in refusals)
+
+
+def test_everything_is_durable_before_it_is_renamed_into_place(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    operations = FailingOperations()
+
+    commit_change(root, exchange_variant(root, sources), operations=operations)
+
+    names = [name for name, _ in operations.log]
+    first_publication = next(
+        i for i, (name, path) in enumerate(operations.log) if name == "replace" and path == root / "digests.json"
+    )
+    created = [path for name, path in operations.log[:first_publication] if name == "create"]
+    synced = {path for name, path in operations.log[:first_publication] if name == "fsync"}
+    assert created
+    assert set(created) <= synced
+    commit = next(i for i, (_, path) in enumerate(operations.log) if path.name == "metadata.json")
+    assert names[commit : commit + 2] == ["replace", "fsync_directory"]
+
+
+def test_an_interrupt_cleans_up(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    old = content_of(root)
+
+    def interrupt(file: str, done_nbytes: int, total_nbytes: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        commit_change(root, exchange_variant(root, sources), progress=interrupt)
+
+    assert content_of(root) == old
+    assert sorted(path.name for path in root.iterdir()) == ["digests.json", "manifest.json", "models"]
+
+
+def test_refuses_when_the_disk_has_too_little_space(tmp_path: Path) -> None:
+    class SmallDisk(FileOperations):
+        def free_nbytes(self, directory: Path) -> int:
+            return 1000
+
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+
+    with pytest.raises(
+        AuthoringError, match=r"not enough space .* 1048596 bytes needed, 1000 free; nothing was changed"
+    ):
+        commit_change(root, exchange_variant(root, sources), operations=SmallDisk())
+
+
+def test_refuses_a_document_that_was_changed_since_it_was_read(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    change = exchange_variant(root, sources)
+    (root / "models/m/metadata.json").write_bytes(b'{"variants": ["old", "edited"]}')
+
+    with pytest.raises(AuthoringError, match=r"'models/m/metadata.json' was changed by somebody else meanwhile"):
+        commit_change(root, change)
+
+
+def test_refuses_a_directory_that_the_package_does_not_know(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    (root / "models/m/new").mkdir()
+    (root / "models/m/new/notes.txt").write_text("mine")
+
+    with pytest.raises(AuthoringError, match=r"'models/m/new' is in the package already, though no document names it"):
+        commit_change(root, exchange_variant(root, sources))
+
+    assert (root / "models/m/new/notes.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes")
+@pytest.mark.parametrize("kind", ["symlink", "pipe"])
+def test_refuses_to_copy_what_is_no_regular_file(tmp_path: Path, kind: str) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    old = content_of(root)
+    odd = tmp_path / "odd.bin"
+    if kind == "symlink":
+        odd.symlink_to(sources["a.onnx"])
+    else:
+        os.mkfifo(odd)
+
+    with pytest.raises(AuthoringError, match=r"is a symbolic link|is not a regular file"):
+        commit_change(root, exchange_variant(root, {"odd.bin": odd}))
+
+    assert content_of(root) == old
+
+
+def test_a_live_file_keeps_its_inode_for_those_who_have_it_open(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    with (root / "models/m/metadata.json").open("rb") as reader:
+        commit_change(root, exchange_variant(root, sources))
+
+        assert reader.read() == b'{"variants": ["old"]}'
+
+
+@pytest.mark.parametrize(
+    "garbage", ["models", "manifest.json", "digests.json", "link/victim"], ids=lambda path: path.replace("/", "-")
+)
+def test_recovery_deletes_nothing_that_a_hostile_digests_file_calls_garbage(tmp_path: Path, garbage: str) -> None:
+    root = make_package(tmp_path / "p")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/victim").write_text("precious")
+    (root / "link").symlink_to(tmp_path / "outside")
+    document = json.loads((root / "digests.json").read_bytes())
+    document["pending"] = {"commit_document": "absent.json", "committed_digest": "0", "adds": [garbage], "removes": []}
+    (root / "digests.json").write_text(json.dumps(document))
+
+    recover(root)
+
+    assert (tmp_path / "outside/victim").exists()
+    assert (root / "models/m/old/model.onnx").exists()
+    assert (root / "manifest.json").exists()
+
+
+def test_a_package_without_digests_gets_them_with_its_first_change(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    (root / "digests.json").unlink()
+    recover(root)
+    assert not (root / "digests.json").exists()
+
+    commit_change(root, exchange_variant(root, sources))
+
+    assert (root / "digests.json").read_bytes() == dump_digests(compute_digests(root))
+
+
+def new_package(sources: dict[str, Path]) -> PackageChange:
+    return PackageChange(
+        documents=(
+            DocumentChange(path="models/m/metadata.json", after=b"{}"),
+            DocumentChange(path="manifest.json", after=b'{"components": ["m"]}'),
+        ),
+        new_directories={"models/m/v": sources},
+    )
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["kill", "full-disk"])
+def test_a_new_package_is_there_whole_or_not_at_all(tmp_path: Path, kill: bool) -> None:
+    sources = make_sources(tmp_path / "s")
+    counting = FailingOperations()
+    create_package(tmp_path / "whole", new_package(sources), operations=counting)
+    new = content_of(tmp_path / "whole")
+
+    for index in range(len(counting.log)):
+        root = tmp_path / "p.ortpackage"
+        is_last = index == len(counting.log) - 1  # makes the rename durable, after it
+        with contextlib.nullcontext() if is_last and not kill else pytest.raises((Killed, AuthoringError)):
+            create_package(root, new_package(sources), operations=FailingOperations(index, kill=kill))
+        assert root.exists() == is_last
+        if is_last:
+            FileOperations().remove_tree(root)
+        create_package(root, new_package(sources))
+        assert content_of(root) == new
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["p.ortpackage", "s", "whole"]
+        FileOperations().remove_tree(root)
+
+
+def test_a_new_package_takes_over_an_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+
+    create_package(tmp_path / "p", new_package(make_sources(tmp_path / "s")))
+
+    assert check_digests(tmp_path / "p") == ()
+
+
+def test_a_new_package_does_not_take_over_a_directory_with_files(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/mine").write_text("")
+
+    with pytest.raises(AuthoringError, match="exists already and is not empty"):
+        create_package(tmp_path / "p", new_package(make_sources(tmp_path / "s")))
+
+
+def test_progress_tells_file_bytes_done_and_bytes_in_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ortpkg.package.file_operations.CHUNK_NBYTES", 4)
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    calls: list[tuple[str, int, int]] = []
+
+    commit_change(root, exchange_variant(root, sources), progress=lambda *call: calls.append(call))
+
+    assert calls[:3] == [("a.onnx", 4, 9), ("a.onnx", 8, 9), ("a.onnx", 9, 9)]
