@@ -25,10 +25,9 @@ from ortpkg.package.rules import (
     VALUE_NOT_AVAILABLE,
     Rule,
 )
-from ortpkg.package.sidecar import read_sidecar
+from ortpkg.package.sidecar import PIPELINE, read_sidecar
 from ortpkg.package.values import read_value_infos
 
-PIPELINE = "pipeline.json"
 _DEEPEST_REPEAT = 8
 
 

@@ -21,14 +21,12 @@ from ortpkg.errors import (
     UnsupportedSchemaVersionError,
     quoted,
 )
-from ortpkg.package.digests import read_digests
 from ortpkg.package.documents import DEFAULT_LIMITS, DocumentLimits, read_document
 from ortpkg.package.findings import FindingCollector
 from ortpkg.package.frozen import freeze
 from ortpkg.package.metadata_format import MANIFEST, METADATA, read_metadata_format
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.path_resolver import PathKind, PathResolver
-from ortpkg.package.pipeline import PIPELINE, Pipeline, check_pipeline, pipeline_components
 from ortpkg.package.rules import (
     COMPONENT_UNUSED,
     FORMAT_GENERATION,
@@ -36,8 +34,8 @@ from ortpkg.package.rules import (
     PATH_ESCAPES,
     SCHEMA_VERSION,
 )
-from ortpkg.package.samples import SAMPLES, check_samples
 from ortpkg.package.schemas import check_schema
+from ortpkg.package.sidecar import PIPELINE, SAMPLES
 from ortpkg.package.values import read_value_infos
 
 _SUPPORTED_MAJOR = 1
@@ -74,6 +72,9 @@ def check_package(root: Path | str) -> tuple[PackageInfo | None, tuple[Finding, 
     Raises:
         PackageNotFoundError: there is no directory at ``root``.
     """
+    # Imported here: opening a package, which is on the way to every session, needs no samples.
+    from ortpkg.package.samples import check_samples
+
     package, findings = _read(root)
     if package is None:
         return None, findings
@@ -133,10 +134,7 @@ class _PackageReader:
             has_samples=os.path.lexists(self._resolver.root / SAMPLES),
         )
         if os.path.lexists(self._resolver.root / PIPELINE):
-            pipeline, findings = check_pipeline(package)
-            self._found.extend(findings)
-            if pipeline is not None:
-                package = self._follow_pipeline(package, pipeline)
+            package = self._follow_pipeline(package)
         return None if self._found.has_errors else package
 
     def _read_manifest(self) -> dict[str, Any] | None:
@@ -178,29 +176,31 @@ class _PackageReader:
             self._found.add(SCHEMA_VERSION, MANIFEST, message, pointer="/schema_version")
         return version
 
-    def _follow_pipeline(self, package: PackageInfo, pipeline: Pipeline) -> PackageInfo:
+    def _follow_pipeline(self, package: PackageInfo) -> PackageInfo:
         """The package with its components in the order in which the pipeline runs them, and its inputs and outputs."""
+        # Imported here: most packages have one component and no pipeline.
+        from ortpkg.package.pipeline import check_pipeline, pipeline_components
+
+        pipeline, findings = check_pipeline(package)
+        self._found.extend(findings)
+        if pipeline is None:
+            return package
         order = pipeline_components(pipeline)
+        positions = {name: position for position, name in enumerate(order)}
         for component in package.components:
-            if component.name not in order:
+            if component.name not in positions:
                 message = f"no step runs component model {quoted(component.name)}"
                 self._found.add(COMPONENT_UNUSED, PIPELINE, message, pointer="/steps")
-        for what, here, there in (
+        for what, declared, actual in (
             ("inputs", package.inputs, pipeline.inputs),
             ("outputs", package.outputs, pipeline.outputs),
         ):
-            if here and here != there:
+            if declared and declared != actual:
                 message = f"{what} differ from those of {PIPELINE}"
                 self._found.add(OVERALL_VALUES_DIFFER, MANIFEST, message, pointer=f"/{what}")
-        positions = {name: position for position, name in enumerate(order)}
+        ordered = sorted(package.components, key=lambda component: positions.get(component.name, len(order)))
         return replace(
-            package,
-            components=tuple(
-                sorted(package.components, key=lambda component: positions.get(component.name, len(order)))
-            ),
-            inputs=pipeline.inputs,
-            outputs=pipeline.outputs,
-            has_pipeline=True,
+            package, components=tuple(ordered), inputs=pipeline.inputs, outputs=pipeline.outputs, has_pipeline=True
         )
 
 
@@ -213,6 +213,8 @@ def _generation(manifest: Mapping[str, Any]) -> _Generation:
 
 def _check_digests(package: PackageInfo) -> tuple[Finding, ...]:
     """What is wrong with the form of digests.json; whether files still match it is the business of ``verify``."""
+    from ortpkg.package.digests import read_digests  # imported here: hashlib takes 8 ms, and opening needs none of it
+
     try:
         read_digests(package.root)
     except PackageFormatError as error:

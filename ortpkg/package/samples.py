@@ -27,10 +27,7 @@ from ortpkg.package.rules import (
     SAMPLE_VARIANT,
     Rule,
 )
-from ortpkg.package.sidecar import read_sidecar
-
-SAMPLES_DIRECTORY = "samples"
-SAMPLES = f"{SAMPLES_DIRECTORY}/samples.json"
+from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY, read_sidecar
 
 
 class DisplayKind(StrEnum):

@@ -1,4 +1,4 @@
-"""Reads a document of our own beside the manifest: pipeline.json, samples/samples.json, digests.json."""
+"""Reads the documents of our own beside the manifest: pipeline.json and samples/samples.json."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from ortpkg.package.findings import FindingCollector
 from ortpkg.package.path_resolver import PathKind, PathResolver
 from ortpkg.package.rules import PATH_ESCAPES, SCHEMA_VERSION
 from ortpkg.package.schemas import check_schema
+
+PIPELINE = "pipeline.json"
+SAMPLES_DIRECTORY = "samples"
+SAMPLES = f"{SAMPLES_DIRECTORY}/samples.json"
 
 _SUPPORTED_MAJOR = "1"
 
