@@ -28,7 +28,7 @@ _DISPLAY_ONLY_DRIVERS = frozenset({"simple-framebuffer", "simpledrm", "vkms", "v
 def probe_linux(root: Path) -> Machine:
     """Reads the machine under ``root`` ("/" for this one). Takes a few milliseconds; raises nothing."""
     gpus, npus, notes = _probe_pci(root)
-    gpus += _probe_platform_class(root, "drm", DeviceType.GPU)
+    gpus += [*_probe_platform_class(root, "drm", DeviceType.GPU), *_probe_wsl(root)]
     npus += _probe_platform_class(root, "accel", DeviceType.NPU)
     release = _text(root / "proc/sys/kernel/osrelease")
     return Machine(os="linux", os_version=release, hardware=(_probe_cpu(root), *gpus, *npus), notes=tuple(notes))
@@ -180,11 +180,14 @@ def _nvidia_model(root: Path, function: _PciFunction) -> str | None:
 
 
 def _driver_facts(root: Path, directory: Path) -> dict[str, str]:
-    """The driver's name, and its version where it is a module that has one of its own (else the kernel's is meant)."""
+    """The driver's name and version; a driver without a version of its own has the kernel's, and says so."""
     driver = _link_name(directory / "driver")
     if driver is None:
         return {}
     version = _text(root / "sys/module" / driver.replace("-", "_") / "version")
+    release = _text(root / "proc/sys/kernel/osrelease")
+    if version is None and release is not None:
+        version = f"kernel {release}"
     return {"driver": driver, **({"driver_version": version} if version else {})}
 
 
@@ -209,6 +212,15 @@ def _probe_platform_class(root: Path, kind: str, device_type: DeviceType) -> lis
                 source="sysfs",
             )
     return list(found.values())
+
+
+def _probe_wsl(root: Path) -> list[HardwareDevice]:
+    """Under the Windows Subsystem for Linux, GPUs stand behind one device file without further facts."""
+    if not (root / "dev/dxg").exists():
+        return []
+    return [
+        HardwareDevice(type=DeviceType.GPU, name="GPU of the Windows host", metadata={"driver": "dxg"}, source="dxg")
+    ]
 
 
 def _addresses_of_class(root: Path, kind: str) -> frozenset[str]:

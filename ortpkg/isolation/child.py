@@ -1,0 +1,182 @@
+"""Run a function that loads foreign code in a child process, so that its crash, hang or exit is a value here.
+
+A child protects from accidents, not from attackers: it has all rights of this process. It is started by ``subprocess``
+with ``-P`` (no module is taken from the current directory), never by multiprocessing's spawn, which would import the
+caller's main module again. ``ORTPKG_PYTHON`` names another interpreter, for programs that embed or freeze Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+from ortpkg.errors import quoted
+
+_MOST_RESULT_BYTES = 1 << 22
+_MOST_ERROR_BYTES = 1 << 14
+#: argv: this text, the directory that holds the package, "module:function".
+_BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from ortpkg.isolation.child_main import main; main()"
+
+
+class ChildOutcome(StrEnum):
+    """How a child ended."""
+
+    DONE = "done"
+    RAISED = "raised"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed out"
+    NO_RESULT = "ended without a result"
+    TOO_MUCH_OUTPUT = "too much output"
+    NOT_STARTED = "not started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildResult:
+    """What a child gave.
+
+    Attributes:
+        outcome: DONE, or how it failed.
+        value: the function's result (JSON) where DONE, else None.
+        reason: one sentence on a failure; "" where DONE.
+    """
+
+    outcome: ChildOutcome
+    value: Any = None
+    reason: str = ""
+
+
+def call_in_child(function: str, arguments: Mapping[str, Any], *, timeout_s: float) -> ChildResult:
+    """Calls ``"package.module:function"`` with JSON ``arguments`` in a child process. Never raises for what it does.
+
+    The child is ended, with everything that it started (on Windows: itself only), when ``timeout_s`` has passed, when
+    it writes more than 4 MiB, and when this call is interrupted.
+    """
+    command = [_interpreter(), "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[2]), function]
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=os.name == "posix",
+        )
+    except OSError as error:
+        reason = f"the interpreter {quoted(command[0])} cannot be started: {error.strerror}"
+        return ChildResult(outcome=ChildOutcome.NOT_STARTED, reason=reason)
+    try:
+        return _converse(child, json.dumps(dict(arguments)).encode(), timeout_s)
+    finally:
+        _end(child)
+
+
+def _converse(child: subprocess.Popen[bytes], request: bytes, timeout_s: float) -> ChildResult:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
+    output = _BoundedReader(child.stdout, _MOST_RESULT_BYTES)
+    errors = _BoundedReader(child.stderr, _MOST_ERROR_BYTES, keep_reading=True)
+    with contextlib.suppress(OSError):  # it died before it read; how, the exit status tells
+        child.stdin.write(request)
+        child.stdin.close()
+    output.join(timeout_s)
+    if output.is_alive():
+        return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason=f"no answer within {timeout_s:g} s")
+    if output.overflowed:
+        return ChildResult(outcome=ChildOutcome.TOO_MUCH_OUTPUT, reason=f"more than {_MOST_RESULT_BYTES} bytes came")
+    try:
+        status = child.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason="it closed its output but did not end")
+    errors.join(1)
+    return _result_of(status, output.text, errors.text)
+
+
+def _result_of(status: int, output: str, errors: str) -> ChildResult:
+    if status != 0:
+        return ChildResult(outcome=ChildOutcome.CRASHED, reason=_exit_reason(status) + _last_line(errors))
+    try:
+        reply = json.loads(output)
+    except (ValueError, RecursionError):
+        reply = None
+    if isinstance(reply, dict) and "value" in reply:
+        return ChildResult(outcome=ChildOutcome.DONE, value=reply["value"])
+    if isinstance(reply, dict) and "error" in reply:
+        return ChildResult(outcome=ChildOutcome.RAISED, reason=f"it raised {quoted(reply['error'])}")
+    reason = "it ended with status 0 without a result" + _last_line(errors)
+    return ChildResult(outcome=ChildOutcome.NO_RESULT, reason=reason)
+
+
+def _exit_reason(status: int) -> str:
+    if status >= 0:
+        shown = hex(status) if status > 255 else str(status)  # Windows' exception codes are read in hexadecimal
+        return f"it ended with status {shown}"
+    try:
+        return f"it was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"it was ended by signal {-status}"
+
+
+def _last_line(errors: str) -> str:
+    lines = [line for line in errors.splitlines() if line.strip()]
+    return f"; its last words: {quoted(lines[-1].strip())}" if lines else ""
+
+
+def _interpreter() -> str:
+    return os.environ.get("ORTPKG_PYTHON") or sys.executable
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ends the child, and on POSIX whatever it left in its session; closes the pipes."""
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)  # also grandchildren that outlived it; it is the session's leader
+    elif child.poll() is None:
+        child.kill()
+    child.wait()
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+class _BoundedReader(threading.Thread):
+    """Reads a pipe to its end, or until more than ``limit`` bytes came (then it keeps the first ones)."""
+
+    def __init__(self, pipe: IO[bytes], limit: int, *, keep_reading: bool = False) -> None:
+        super().__init__(daemon=True)
+        self._pipe = pipe
+        self._limit = limit
+        self._keep_reading = keep_reading
+        self._chunks: list[bytes] = []
+        self.overflowed = False
+        self.start()
+
+    def run(self) -> None:
+        received = 0
+        while True:
+            try:
+                chunk = os.read(self._pipe.fileno(), 1 << 16)
+            except (OSError, ValueError):  # the other side of a race with _end
+                return
+            if not chunk:
+                return
+            received += len(chunk)
+            if received <= self._limit:
+                self._chunks.append(chunk)
+                continue
+            self.overflowed = True
+            if not self._keep_reading:
+                return
+
+    @property
+    def text(self) -> str:
+        return b"".join(self._chunks).decode("utf-8", "replace")

@@ -1,0 +1,30 @@
+"""The child's side of :mod:`ortpkg.isolation.child`: calls one function and writes its result to the real stdout.
+
+Foreign libraries print, also from native code; so their standard output is turned to standard error first, and the
+result goes through a private copy of the descriptor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Runs "module:function" of the command line on the JSON arguments of stdin; writes one JSON object."""
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    module_name, _, function_name = sys.argv[-1].partition(":")
+    arguments = json.load(sys.stdin)
+    reply: dict[str, Any]
+    try:
+        reply = {"value": getattr(importlib.import_module(module_name), function_name)(**arguments)}
+    except Exception as error:  # noqa: BLE001 - whatever foreign code raises is the answer
+        reply = {"error": f"{type(error).__name__}: {error}"}
+    with os.fdopen(channel, "w", encoding="utf-8") as file:
+        json.dump(reply, file)
+    # A native library may hang or crash while the interpreter shuts down; the answer is out already.
+    os._exit(0)

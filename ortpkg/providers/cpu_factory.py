@@ -1,0 +1,49 @@
+"""The factory of the embedded engine's CPU provider: always there, runs every ONNX operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ortpkg.devices.ep_names import CPU_EP
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.version import __version__
+
+if TYPE_CHECKING:
+    from ortpkg.providers.execution_provider import ExecutionProvider
+
+
+class CpuEpFactory(EpFactory):
+    """CPUExecutionProvider on the embedded engine."""
+
+    ep_name = CPU_EP
+    vendor = "ortpkg"
+    backend = "embedded"
+
+    @property
+    def version(self) -> str:
+        return __version__
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        """One EP device per CPU."""
+        return [
+            EpDevice(
+                ep_name=self.ep_name,
+                device=device,
+                ep_vendor=self.vendor,
+                ep_version=self.version,
+                backend=self.backend,
+            )
+            for device in hardware
+            if device.type is DeviceType.CPU
+        ]
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        # numpy is loaded only when a session is made.
+        from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+
+        return CPUExecutionProvider(ep_devices=devices, options=options)

@@ -1,0 +1,78 @@
+"""Match the devices that a backend reports with the hardware that the operating system knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedDevice:
+    """A device as a backend describes it; "", 0 and None are "does not say".
+
+    Attributes:
+        ordinal: its position among the backend's devices of that type and vendor.
+        source: the backend, for facts that only it knows.
+    """
+
+    type: DeviceType
+    source: str
+    name: str = ""
+    vendor: str = ""
+    vendor_id: int = 0
+    device_id: int = 0
+    pci_address: str = ""
+    is_discrete: bool | None = None
+    memory_nbytes: int | None = None
+    ordinal: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def match_hardware(reported: ReportedDevice, hardware: Sequence[HardwareDevice]) -> HardwareDevice:
+    """The hardware device that ``reported`` is, with facts filled in that only the backend knows.
+
+    PCI address decides, then vendor and device numbers, then vendor and position. A device that the operating system
+    does not know (in a container, say) becomes one whose source is the backend.
+    """
+    candidates = [device for device in hardware if device.type is reported.type]
+    found = _choose(reported, candidates)
+    if found is None:
+        return HardwareDevice(
+            type=reported.type,
+            name=reported.name,
+            vendor=reported.vendor,
+            vendor_id=reported.vendor_id,
+            device_id=reported.device_id,
+            is_discrete=reported.is_discrete,
+            memory_nbytes=reported.memory_nbytes,
+            metadata=dict(reported.metadata),
+            source=reported.source,
+        )
+    learns_kind = found.is_discrete is None and reported.is_discrete is not None
+    learns_memory = found.memory_nbytes is None and reported.memory_nbytes is not None
+    if not (learns_kind or learns_memory):
+        return found
+    return replace(
+        found,
+        is_discrete=reported.is_discrete if learns_kind else found.is_discrete,
+        memory_nbytes=reported.memory_nbytes if learns_memory else found.memory_nbytes,
+        source=f"{found.source}, {reported.source}",
+    )
+
+
+def _choose(reported: ReportedDevice, candidates: Sequence[HardwareDevice]) -> HardwareDevice | None:
+    if reported.type is DeviceType.CPU:
+        return candidates[0] if candidates else None
+    if reported.pci_address:
+        at_address = [device for device in candidates if device.metadata.get("pci_address") == reported.pci_address]
+        if at_address:
+            return at_address[0]
+    numbers = (reported.vendor_id, reported.device_id)
+    same_model = [device for device in candidates if all(numbers) and (device.vendor_id, device.device_id) == numbers]
+    same_vendor = [device for device in candidates if reported.vendor_id and device.vendor_id == reported.vendor_id]
+    for matching in (same_model, same_vendor):
+        if reported.ordinal < len(matching):
+            return matching[reported.ordinal]
+    return None

@@ -1,0 +1,140 @@
+"""Which execution providers there are: a literal table of built-in ones, the onnxruntime bridge, and plug-ins.
+
+A plug-in is an entry point of the group ``ortpkg.execution_providers``: its name is the EP's name, its object a
+callable without arguments that returns an :class:`EpFactory` (usually the class). It is imported only when a variant,
+an option or a caller names it. A built-in name cannot be taken by a plug-in; a session says so once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ortpkg.devices.ep_names import CPU_EP, OPENVINO_EP, ep_priority, resolve_ep_name, suggest_ep_name
+from ortpkg.devices.hardware import HardwareDevice
+from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
+from ortpkg.providers.cpu_factory import CpuEpFactory
+from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory, installed_distributions, list_ep_names
+from ortpkg.providers.openvino_factory import OpenVinoEpFactory
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINT_GROUP = "ortpkg.execution_providers"
+
+#: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed onnxruntime.
+BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
+    OPENVINO_EP: OpenVinoEpFactory,
+    CPU_EP: CpuEpFactory,
+}
+BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvailableFactories:
+    """The factories that can be asked on a machine, in default priority order, and what went wrong on the way."""
+
+    factories: tuple[EpFactory, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
+    """The factory for an EP (aliases are understood) on ``backend``, or on the first backend that has it.
+
+    Without a backend: a built-in one, then a plug-in, then the onnxruntime bridge. The factory's library need not be
+    installed; ``is_available`` tells.
+
+    Raises UnknownExecutionProviderError for a name that nothing here has, ExecutionProviderError for a plug-in that
+    cannot be loaded.
+    """
+    name = resolve_ep_name(ep_name)
+    built_in = BUILT_IN_FACTORIES.get(name)
+    if built_in is not None:
+        _warn_of_name_clash(name)
+        factory = built_in()
+        if backend in {None, factory.backend}:
+            return factory
+    elif name in _plugins() and backend not in BUILT_IN_BACKENDS:
+        return load_plugin(name)
+    if backend in {None, "onnxruntime"} and installed_distributions() and (backend or name in list_ep_names(())):
+        return OnnxRuntimeEpFactory(name)
+    raise UnknownExecutionProviderError(_unknown_message(ep_name, name, backend), ep_name=name)
+
+
+def available_factories(hardware: Sequence[HardwareDevice], *, named: Collection[str] = ()) -> AvailableFactories:
+    """Every factory whose library is installed, in default priority order; plug-ins only if in ``named``.
+
+    A backend or plug-in that fails is left out and noted.
+    """
+    notes: list[str] = []
+    factories = [factory for factory in (build() for build in BUILT_IN_FACTORIES.values()) if factory.is_available()]
+    try:
+        factories += [OnnxRuntimeEpFactory(name) for name in list_ep_names(hardware)]
+    except ExecutionProviderError as error:
+        notes.append(str(error))
+    for name in sorted({resolve_ep_name(name) for name in named} & set(_plugins())):
+        if name in BUILT_IN_FACTORIES:
+            notes.append(_name_clash(name))
+            continue
+        try:
+            plugin = load_plugin(name)
+            factories += [plugin] if plugin.is_available() else []
+        except ExecutionProviderError as error:
+            notes.append(str(error))
+    if len(installed_distributions()) > 1:
+        names = ", ".join(found.name for found in installed_distributions())
+        notes.append(f"several distributions of onnxruntime overwrite each other here: {names}")
+    ordered = sorted(factories, key=lambda factory: (ep_priority(factory.ep_name), factory.ep_name, factory.backend))
+    return AvailableFactories(factories=tuple(ordered), notes=tuple(notes))
+
+
+def plugin_names() -> tuple[str, ...]:
+    """Names of the installed plug-ins, sorted; none is imported."""
+    return tuple(sorted(_plugins()))
+
+
+def load_plugin(name: str) -> EpFactory:
+    """Imports the plug-in ``name`` and makes its factory. ExecutionProviderError where it is not what it should be."""
+    entry_point = _plugins()[name]
+    try:
+        factory = entry_point.load()()
+    except Exception as error:
+        raise ExecutionProviderError(
+            f"plug-in {quoted(name)} ({quoted(entry_point.value)}) cannot be loaded: {quoted(error)}", ep_name=name
+        ) from error
+    if not isinstance(factory, EpFactory) or factory.ep_name != name or factory.backend in BUILT_IN_BACKENDS:
+        raise ExecutionProviderError(
+            f"plug-in {quoted(name)} ({quoted(entry_point.value)}) must return an EpFactory whose ep_name is its entry "
+            f"point's name and whose backend is a name of its own, not one of {', '.join(BUILT_IN_BACKENDS)}",
+            ep_name=name,
+        )
+    return factory
+
+
+@cache
+def _plugins() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # 15 ms; only where providers are looked for
+
+    return {entry_point.name: entry_point for entry_point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+@cache
+def _warn_of_name_clash(name: str) -> None:
+    if name in _plugins():
+        warnings.warn(_name_clash(name), stacklevel=3)
+
+
+def _name_clash(name: str) -> str:
+    return f"plug-in {quoted(name)} ({quoted(_plugins()[name].value)}) is not used: the name is a built-in one"
+
+
+def _unknown_message(asked: str, name: str, backend: str | None) -> str:
+    known = tuple(dict.fromkeys((*BUILT_IN_FACTORIES, *plugin_names())))
+    where = f" on backend {quoted(backend)}" if backend else " here"
+    suggestion = suggest_ep_name(asked, known)
+    hint = f"; did you mean {suggestion!r}?" if suggestion and suggestion != name else ""
+    return f"there is no execution provider {quoted(asked)}{where}{hint}"

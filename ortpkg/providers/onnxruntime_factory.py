@@ -1,0 +1,179 @@
+"""The bridge to an installed onnxruntime: one factory per execution provider of that build, under its own name.
+
+Which providers a build has is asked in a child process and remembered. A provider that onnxruntime lists without EP
+devices (a provider-bridge EP) reports no devices here either, so that device rules are skipped as upstream does (K08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.devices.ep_names import IMPLIED_DEVICE_TYPES
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.json_form import hardware_device_to_json
+from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.providers.device_matching import ReportedDevice, match_hardware
+from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
+
+if TYPE_CHECKING:
+    from ortpkg.providers.execution_provider import ExecutionProvider
+
+_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_offers"
+_TYPES = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "npu": DeviceType.NPU}
+#: Distributions that install the module ``onnxruntime``; two of them in one environment overwrite each other.
+DISTRIBUTIONS: tuple[str, ...] = (
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "onnxruntime-directml",
+    "onnxruntime-openvino",
+    "onnxruntime-qnn",
+    "onnxruntime-rocm",
+    "onnxruntime-migraphx",
+    "onnxruntime-cann",
+    "onnxruntime-vitisai",
+    "onnxruntime-webgpu",
+    "onnxruntime-windowsml",
+    "onnxruntime-training",
+    "ort-nightly",
+    "ort-nightly-gpu",
+    "ort-nightly-directml",
+)
+
+Ask = Callable[[Mapping[str, object]], ProbeAnswer]
+
+
+def _ask_in_child(fingerprint: Mapping[str, object]) -> ProbeAnswer:
+    return ask_backend(_FUNCTION, {}, fingerprint=fingerprint)
+
+
+class OnnxRuntimeEpFactory(EpFactory):
+    """One execution provider of the installed onnxruntime.
+
+    Args:
+        ep_name: which one.
+        ask: how to ask onnxruntime for what it offers; tests hand in what a build would answer.
+    """
+
+    backend = "onnxruntime"
+    vendor = "Microsoft"
+
+    def __init__(self, ep_name: str, ask: Ask = _ask_in_child) -> None:
+        self.ep_name = ep_name
+        self._ask = ask
+
+    @property
+    def version(self) -> str:
+        return installed_version()
+
+    def is_available(self) -> bool:
+        """Whether an onnxruntime is installed; which providers it has, only asking it tells."""
+        return bool(installed_distributions())
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        """One EP device per device that onnxruntime reports for it.
+
+        For a provider without devices of its own: one without device, or none at all where the machine lacks the kind
+        of device that its name implies (a CUDA build on a machine without GPU lists the provider all the same).
+
+        Raises ExecutionProviderError where onnxruntime crashed, hung or failed.
+        """
+        offers = _offers(self._ask, hardware, self.ep_name)
+        if self.ep_name not in offers.providers:
+            return []
+        reported = [entry for entry in offers.ep_devices if entry.get("ep_name") == self.ep_name]
+        if reported:
+            return [self._ep_device(entry, match_hardware(_reported(entry, reported), hardware)) for entry in reported]
+        implied = IMPLIED_DEVICE_TYPES.get(self.ep_name)
+        if implied is not None and all(device.type is not implied for device in hardware):
+            return []
+        return [self._ep_device({}, None)]
+
+    def _ep_device(self, entry: Mapping[str, Any], device: HardwareDevice | None) -> EpDevice:
+        return EpDevice(
+            ep_name=self.ep_name,
+            device=device,
+            ep_vendor=str(entry.get("ep_vendor", self.vendor)),
+            ep_version=self.version,
+            backend=self.backend,
+            ep_metadata=_strings(entry.get("ep_metadata")),
+            ep_options=_strings(entry.get("ep_options")),
+        )
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        # onnxruntime is loaded only when a session is made.
+        from ortpkg.providers.onnxruntime_execution_provider import OnnxRuntimeExecutionProvider
+
+        return OnnxRuntimeExecutionProvider(self.ep_name, ep_devices=devices, options=options)
+
+
+@cache
+def installed_distributions() -> tuple[InstalledDistribution, ...]:
+    """Every installed distribution that provides the module; more than one is a mistake of the environment."""
+    return find_distributions("onnxruntime", DISTRIBUTIONS)
+
+
+def installed_version() -> str:
+    """The version of the (first) installed onnxruntime; "" where there is none."""
+    distributions = installed_distributions()
+    return distributions[0].version if distributions else ""
+
+
+def list_ep_names(hardware: Sequence[HardwareDevice], ask: Ask = _ask_in_child) -> tuple[str, ...]:
+    """The execution providers of the installed onnxruntime in its order; empty where none is installed.
+
+    Raises ExecutionProviderError where it crashed, hung or failed.
+    """
+    return _offers(ask, hardware, "onnxruntime").providers if installed_distributions() else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offers:
+    providers: tuple[str, ...]
+    ep_devices: tuple[Mapping[str, Any], ...]
+
+
+def _offers(ask: Ask, hardware: Sequence[HardwareDevice], ep_name: str) -> _Offers:
+    """What onnxruntime answered, as far as it has the expected form."""
+    fingerprint = {
+        "distributions": [[found.name, found.version] for found in installed_distributions()],
+        "hardware": [hardware_device_to_json(device) for device in hardware],
+    }
+    answer = ask(fingerprint).require(ep_name)
+    answer = answer if isinstance(answer, dict) else {}
+    providers, ep_devices = answer.get("providers"), answer.get("ep_devices")
+    return _Offers(
+        providers=tuple(str(name) for name in providers) if isinstance(providers, list) else (),
+        ep_devices=tuple(e for e in ep_devices if isinstance(e, dict) and e.get("type") in _TYPES)
+        if isinstance(ep_devices, list)
+        else (),
+    )
+
+
+def _reported(entry: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> ReportedDevice:
+    """The device of one EP device; its ordinal counts the EP's devices of the same type and vendor before it."""
+    kind = (entry.get("type"), entry.get("vendor_id"))
+    before = siblings[: next(i for i, sibling in enumerate(siblings) if sibling is entry)]
+    metadata = _strings(entry.get("metadata"))
+    return ReportedDevice(
+        type=_TYPES[entry["type"]],
+        source="onnxruntime",
+        vendor=str(entry.get("vendor", "")),
+        vendor_id=_number(entry.get("vendor_id")),
+        device_id=_number(entry.get("device_id")),
+        pci_address=metadata.get("pci_bus_id", ""),
+        is_discrete={"1": True, "0": False}.get(metadata.get("Discrete", "")),
+        ordinal=sum((sibling.get("type"), sibling.get("vendor_id")) == kind for sibling in before),
+        metadata=metadata,
+    )
+
+
+def _strings(items: object) -> dict[str, str]:
+    return {str(key): str(value) for key, value in items.items()} if isinstance(items, Mapping) else {}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,32 @@
+"""Runs in a child process: what the installed onnxruntime offers. The only module of selection that imports it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def list_offers() -> dict[str, Any]:
+    """``{"version", "providers": [name], "ep_devices": [...]}``; builds before 1.22 know no EP devices."""
+    import onnxruntime
+
+    ep_devices = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
+    return {
+        "version": onnxruntime.__version__,
+        "providers": onnxruntime.get_available_providers(),
+        "ep_devices": [_ep_device(ep_device) for ep_device in ep_devices],
+    }
+
+
+def _ep_device(ep_device: Any) -> dict[str, Any]:
+    device = ep_device.device
+    return {
+        "ep_name": ep_device.ep_name,
+        "ep_vendor": ep_device.ep_vendor,
+        "ep_metadata": dict(ep_device.ep_metadata),
+        "ep_options": dict(ep_device.ep_options),
+        "type": device.type.name.lower(),
+        "vendor": device.vendor,
+        "vendor_id": device.vendor_id,
+        "device_id": device.device_id,
+        "metadata": dict(device.metadata),
+    }

@@ -1,0 +1,114 @@
+"""The factory of OpenVINOExecutionProvider on the ``openvino`` package: its CPU, GPU and NPU plug-ins.
+
+Whether the package is installed is read from its metadata; what its plug-ins find is asked in a child process and
+remembered (``ortpkg.isolation``). Source of device names and properties: OpenVINO's "Query Device Properties" guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.devices.ep_names import OPENVINO_EP
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.json_form import hardware_device_to_json
+from ortpkg.devices.pci_vendors import INTEL
+from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.providers.device_matching import ReportedDevice, match_hardware
+from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
+
+if TYPE_CHECKING:
+    from ortpkg.providers.execution_provider import ExecutionProvider
+
+_FUNCTION = "ortpkg.providers.openvino_probe:list_devices"
+_TYPES = {"CPU": DeviceType.CPU, "GPU": DeviceType.GPU, "NPU": DeviceType.NPU}
+
+#: Asks OpenVINO for its devices; takes the fingerprint that the answer depends on.
+Ask = Callable[[Mapping[str, object]], ProbeAnswer]
+
+
+def _ask_in_child(fingerprint: Mapping[str, object]) -> ProbeAnswer:
+    return ask_backend(_FUNCTION, {}, fingerprint=fingerprint)
+
+
+class OpenVinoEpFactory(EpFactory):
+    """OpenVINOExecutionProvider on the ``openvino`` package.
+
+    Args:
+        ask: how to ask OpenVINO; tests hand in what a machine would answer.
+    """
+
+    ep_name = OPENVINO_EP
+    vendor = "Intel"
+    backend = "openvino"
+
+    def __init__(self, ask: Ask = _ask_in_child) -> None:
+        self._ask = ask
+
+    @cached_property
+    def _distribution(self) -> InstalledDistribution | None:
+        return next(iter(find_distributions("openvino", ("openvino",))), None)
+
+    @property
+    def version(self) -> str:
+        return self._distribution.version if self._distribution else ""
+
+    def is_available(self) -> bool:
+        return self._distribution is not None
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        """One EP device per device of OpenVINO; ``ep_options`` names it ("GPU.1").
+
+        Raises ExecutionProviderError where OpenVINO crashed, hung or failed.
+        """
+        found = self._ask(self._fingerprint(hardware)).require(self.ep_name)
+        seen: dict[DeviceType, int] = {}
+        ep_devices = []
+        for entry in found if isinstance(found, list) else []:
+            device_type = _TYPES.get(str(entry.get("id", "")).partition(".")[0]) if isinstance(entry, dict) else None
+            if device_type is not None:
+                ordinal = seen.get(device_type, 0)
+                seen[device_type] = ordinal + 1
+                ep_devices.append(self._ep_device(entry, device_type, ordinal, hardware))
+        return ep_devices
+
+    def _ep_device(
+        self, entry: Mapping[str, Any], device_type: DeviceType, ordinal: int, hardware: Sequence[HardwareDevice]
+    ) -> EpDevice:
+        kind = entry.get("DEVICE_TYPE")
+        memory = entry.get("GPU_DEVICE_TOTAL_MEM_SIZE")
+        is_gpu = device_type is DeviceType.GPU
+        reported = ReportedDevice(
+            type=device_type,
+            source="openvino",
+            name=str(entry.get("FULL_DEVICE_NAME", "")),
+            vendor=self.vendor,
+            vendor_id=INTEL,  # OpenVINO's GPU and NPU plug-ins drive Intel's devices only
+            pci_address=str(entry.get("DEVICE_PCI_INFO", "")),
+            is_discrete=kind == "discrete" if is_gpu and kind is not None else None,
+            # An integrated GPU reports the machine's memory, which is not its own.
+            memory_nbytes=memory if is_gpu and kind == "discrete" and isinstance(memory, int) else None,
+            ordinal=ordinal,
+        )
+        device_id = str(entry["id"])
+        keys = ("FULL_DEVICE_NAME", "DEVICE_ARCHITECTURE", "NPU_DRIVER_VERSION")
+        return EpDevice(
+            ep_name=self.ep_name,
+            device=match_hardware(reported, hardware),
+            ep_vendor=self.vendor,
+            ep_version=self.version,
+            backend=self.backend,
+            ep_metadata={key.lower(): str(entry[key]) for key in keys if key in entry},
+            ep_options={"device_type": device_id},
+        )
+
+    def _fingerprint(self, hardware: Sequence[HardwareDevice]) -> dict[str, object]:
+        return {"openvino": self.version, "hardware": [hardware_device_to_json(device) for device in hardware]}
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        # openvino is loaded only when a session is made.
+        from ortpkg.providers.openvino_execution_provider import OpenVINOExecutionProvider
+
+        return OpenVINOExecutionProvider(ep_devices=devices, options=options)

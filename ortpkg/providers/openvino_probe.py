@@ -1,0 +1,32 @@
+"""Runs in a child process: what OpenVINO finds on this machine. The only module of selection that imports openvino."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def list_devices() -> list[dict[str, Any]]:
+    """OpenVINO's available devices in its order, as JSON objects; a property that a plug-in lacks is left out."""
+    import openvino
+
+    core = openvino.Core()
+    return [{"id": device, **_properties(core, device)} for device in core.available_devices]
+
+
+def _properties(core: Any, device: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    readers: dict[str, Callable[[Any], Any]] = {
+        "FULL_DEVICE_NAME": str,
+        "DEVICE_ARCHITECTURE": str,
+        "DEVICE_TYPE": lambda value: str(value).rpartition(".")[2].lower(),
+        "DEVICE_PCI_INFO": lambda info: f"{info.domain:04x}:{info.bus:02x}:{info.device:02x}.{info.function:x}",
+        "GPU_DEVICE_TOTAL_MEM_SIZE": int,
+        "NPU_DRIVER_VERSION": str,
+    }
+    for name, read in readers.items():
+        try:
+            found[name] = read(core.get_property(device, name))
+        except Exception:  # noqa: BLE001, S112 - plug-ins differ in what they know and in what they raise
+            continue
+    return found

@@ -1,0 +1,74 @@
+"""What a machine offers for selection: its hardware, and the EP devices that the factories report on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.machine import Machine
+from ortpkg.devices.probe import probe
+from ortpkg.errors import ExecutionProviderError
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.providers.ep_registry import available_factories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOffer:
+    """A machine with what execution providers offer on it.
+
+    Attributes:
+        machine: as it was probed or constructed.
+        ep_devices: what the factories report, in default priority order.
+        notes: backends and plug-ins that were left out, each with the reason.
+    """
+
+    machine: Machine
+    ep_devices: tuple[EpDevice, ...]
+    factories: tuple[EpFactory, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def hardware(self) -> tuple[HardwareDevice, ...]:
+        return self.machine.hardware
+
+    def compatibility(self, ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
+        """The EP factory's rating of a compatibility string on one EP device (K10); UNKNOWN without its factory.
+
+        One device at a time: what a rating of several together means is not specified upstream.
+        """
+        for factory in self.factories:
+            if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
+                devices = [] if ep_device.device is None else [ep_device.device]
+                return factory.validate_compiled_model_compatibility_info(devices, info)
+        return CompiledModelCompatibility.UNKNOWN
+
+
+def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:
+    """Probes this machine and asks the factories; see :func:`discover_ep_devices`."""
+    return discover_ep_devices(probe(), ep=ep, named=named)
+
+
+def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:
+    """Asks every available EP factory what it offers on ``machine``.
+
+    Args:
+        machine: whose hardware the factories are asked about.
+        ep: an EP that the caller names. All others are asked too, so that every verdict tells the truth about them.
+        named: EPs that variants name. A plug-in is imported only where ``ep`` or ``named`` has it.
+
+    A factory that fails is left out and noted; nothing is raised.
+    """
+    found = available_factories(machine.hardware, named={*named, *([ep] if ep else [])})
+    ep_devices: list[EpDevice] = []
+    notes = list(found.notes)
+    for factory in found.factories:
+        try:
+            ep_devices += factory.get_supported_devices(machine.hardware)
+        except ExecutionProviderError as error:
+            notes.append(str(error))
+        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
+            notes.append(f"{factory.ep_name} ({factory.backend}) failed to report its devices: {error!r}")
+    return MachineOffer(
+        machine=machine, ep_devices=tuple(ep_devices), factories=found.factories, notes=tuple(dict.fromkeys(notes))
+    )

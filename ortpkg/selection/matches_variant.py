@@ -1,0 +1,275 @@
+"""Whether a variant can run on an EP device: rules in a fixed order, each pure, each with a reason.
+
+Source: MatchesVariant of pull request 27786 (requirements K07 to K10) and "Selection" in the design: EP, device,
+provider options that name a device, compatibility info; architecture only when asked. The two filters of the caller
+(``--ep``, ``--device``) follow the constraint of the same kind, so that a reason tells what is wrong with a variant
+before it tells that it was not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ortpkg.devices.architecture import runs_code_for
+from ortpkg.devices.ep_names import IMPLIED_DEVICE_TYPES, is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.errors import quoted
+from ortpkg.package.package_info import VariantInfo
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
+from ortpkg.selection.verdict import ReasonCode
+
+CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirements:
+    """What of a variant the rules look at; variants with equal requirements are judged once."""
+
+    ep: str | None
+    device: str | None
+    architecture: str | None
+    compatibility_info: str | None
+    device_option: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, variant: VariantInfo) -> Requirements:
+        constraints = variant.constraints
+        return cls(
+            ep=None if constraints.ep is None else resolve_ep_name(constraints.ep),
+            device=None if not constraints.device else constraints.device.lower(),
+            architecture=constraints.architecture or None,
+            compatibility_info=constraints.ep_compatibility_info or None,
+            device_option=device_option_of(variant),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchContext:
+    """What is the same for every variant of one selection.
+
+    Attributes:
+        ep_devices, hardware: what the machine offers.
+        device, ep: the caller's filters; the EP by its full name.
+        check_architecture: whether the architecture constraint counts.
+        compatibility: rates a compatibility string on an EP device; may raise.
+    """
+
+    ep_devices: tuple[EpDevice, ...]
+    hardware: tuple[HardwareDevice, ...]
+    compatibility: CompatibilityOf
+    device: DeviceType | None = None
+    ep: str | None = None
+    check_architecture: bool = False
+
+    def has_ep(self, name: str) -> bool:
+        return any(ep_device.ep_name == name for ep_device in self.ep_devices)
+
+    def has_hardware(self, device: str) -> bool:
+        """Whether the machine has such a device, whoever knows it."""
+        known = [*self.hardware, *(ep_device.device for ep_device in self.ep_devices if ep_device.device is not None)]
+        return any(hardware.type.value == device for hardware in known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What the rules say together: a rejection's code and reason, or neither; what was noted on the way."""
+
+    code: ReasonCode | None = None
+    reason: str = ""
+    compatibility: CompiledModelCompatibility = CompiledModelCompatibility.NOT_APPLICABLE
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleOutcome:
+    """What one rule says beyond "passes": a rejection if it has a code, else a note or a rating."""
+
+    code: ReasonCode | None = None
+    reason: str = ""
+    note: str = ""
+    compatibility: CompiledModelCompatibility | None = None
+
+
+MatchRule = Callable[[Requirements, EpDevice, MatchContext], RuleOutcome | None]
+
+
+def matches_variant(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> Judgement:
+    """Applies MATCH_RULES in order; the first rejection ends it."""
+    notes: list[str] = []
+    compatibility = CompiledModelCompatibility.NOT_APPLICABLE
+    for rule in MATCH_RULES:
+        outcome = rule(requirements, ep_device, context)
+        if outcome is None:
+            continue
+        if outcome.compatibility is not None:
+            compatibility = outcome.compatibility
+        if outcome.note:
+            notes.append(outcome.note)
+        if outcome.code is not None:
+            return Judgement(code=outcome.code, reason=outcome.reason, compatibility=compatibility, notes=tuple(notes))
+    return Judgement(compatibility=compatibility, notes=tuple(notes))
+
+
+def unavailable_ep(requirements: Requirements, context: MatchContext) -> Judgement | None:
+    """The judgement of a variant for which no EP device can even be tried; None where there is one."""
+    if requirements.ep is None:
+        if context.ep_devices:
+            return None
+        return Judgement(code=ReasonCode.EP_NOT_AVAILABLE, reason="no execution provider is available here")
+    if context.has_ep(requirements.ep):
+        return None
+    available = tuple(dict.fromkeys(ep_device.ep_name for ep_device in context.ep_devices))
+    reason = f"{quoted(requirements.ep)} is not available here"
+    suggestion = None if is_known_ep(requirements.ep) else suggest_ep_name(requirements.ep, available)
+    if suggestion is not None:
+        reason += f" (did you mean {suggestion!r}?)"
+    compatibility = (
+        CompiledModelCompatibility.UNKNOWN
+        if requirements.compatibility_info
+        else CompiledModelCompatibility.NOT_APPLICABLE
+    )
+    return Judgement(code=ReasonCode.EP_NOT_AVAILABLE, reason=reason, compatibility=compatibility)
+
+
+# --- the rules -------------------------------------------------------------------------------------------------------
+
+
+def match_ep(requirements: Requirements, ep_device: EpDevice, _context: MatchContext) -> RuleOutcome | None:
+    """K07: a named EP must be this one; an unset one is any."""
+    if requirements.ep is None or requirements.ep == ep_device.ep_name:
+        return None
+    return RuleOutcome(code=ReasonCode.EP_MISMATCH, reason=f"it is for {quoted(requirements.ep)}")
+
+
+def match_requested_ep(_requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
+    """The caller's ``ep`` filter."""
+    if context.ep is None or context.ep == ep_device.ep_name:
+        return None
+    return RuleOutcome(code=ReasonCode.EP_NOT_REQUESTED, reason=f"only {quoted(context.ep)} was asked for")
+
+
+def match_device(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
+    """K08: the device must be of the constraint's type; skipped where the EP reports no devices."""
+    wanted = requirements.device
+    if wanted is None:
+        return None
+    if ep_device.device is None:
+        return RuleOutcome(note=f"device rule skipped: {ep_device.ep_name} reports no devices")
+    if ep_device.device.type.value == wanted:
+        return None
+    if not context.has_hardware(wanted):
+        return RuleOutcome(code=ReasonCode.DEVICE_NOT_PRESENT, reason=f"it needs {_a(wanted)}; this machine has none")
+    return RuleOutcome(
+        code=ReasonCode.DEVICE_MISMATCH,
+        reason=f"it needs {_a(wanted)}; this EP device is {_a(ep_device.device.type.value)}",
+    )
+
+
+def match_requested_device(
+    _requirements: Requirements, ep_device: EpDevice, context: MatchContext
+) -> RuleOutcome | None:
+    """The caller's ``device`` filter. An EP without devices counts as what its name implies."""
+    if context.device is None:
+        return None
+    if ep_device.device is not None:
+        actual: DeviceType | None = ep_device.device.type
+    else:
+        actual = IMPLIED_DEVICE_TYPES.get(ep_device.ep_name)
+    wanted = context.device.value
+    if actual is context.device:
+        return None if ep_device.device else RuleOutcome(note=f"{ep_device.ep_name} counts as {_a(wanted)} by its name")
+    is_what = _a(actual.value) if actual is not None else "a device of unknown type"
+    absent = "" if context.has_hardware(wanted) else f", and this machine has no {_shown(wanted)}"
+    return RuleOutcome(
+        code=ReasonCode.DEVICE_NOT_REQUESTED, reason=f"only {_a(wanted)} was asked for; this is {is_what}{absent}"
+    )
+
+
+def match_provider_options(
+    requirements: Requirements, ep_device: EpDevice, _context: MatchContext
+) -> RuleOutcome | None:
+    """K09: a provider option that names device types must allow the constraint's, and this EP device's."""
+    if requirements.device_option is None:
+        return None
+    key, value = requirements.device_option
+    named = named_device_types(key, value)
+    if named is None:
+        return None
+    types = {device.value for device in named}
+    actual = requirements.device or (None if ep_device.device is None else ep_device.device.type.value)
+    if actual is None or actual in types:
+        return None
+    what = "its device constraint" if requirements.device else "this EP device"
+    return RuleOutcome(
+        code=ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT,
+        reason=f"its provider option {key}={quoted(value)} does not allow {what}, {_a(actual)}",
+    )
+
+
+def match_compatibility_info(
+    requirements: Requirements, ep_device: EpDevice, context: MatchContext
+) -> RuleOutcome | None:
+    """K10: the EP's own judgement of ``ep_compatibility_info``. An EP that fails to judge is noted, not believed."""
+    info = requirements.compatibility_info
+    if info is None:
+        return None
+    try:
+        rating = context.compatibility(ep_device, info)
+    except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept (metadata rules)
+        return RuleOutcome(
+            note=f"{ep_device.ep_name} failed to judge ep_compatibility_info: {quoted(error)}; not counted"
+        )
+    if rating is CompiledModelCompatibility.UNSUPPORTED:
+        return RuleOutcome(
+            code=ReasonCode.COMPILED_MODEL_UNSUPPORTED,
+            reason=f"{ep_device.ep_name} does not support what it was compiled for: {quoted(info)}",
+            compatibility=rating,
+        )
+    return RuleOutcome(compatibility=rating)
+
+
+def match_architecture(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
+    """The architecture constraint: checked only when asked, shown always (upstream never evaluates it)."""
+    wanted = requirements.architecture
+    if wanted is None:
+        return None
+    actual = None if ep_device.device is None else ep_device.device.architecture
+    if not context.check_architecture:
+        return RuleOutcome(note=f"architecture {quoted(wanted)} not checked (here: {quoted(actual or 'unknown')})")
+    runs = None if actual is None else runs_code_for(actual, wanted)
+    if runs is None and (actual is None or ep_device.device is None or ep_device.device.type is DeviceType.CPU):
+        return RuleOutcome(note=f"architecture {quoted(wanted)} cannot be compared with {quoted(actual or 'unknown')}")
+    if runs:
+        return None
+    return RuleOutcome(
+        code=ReasonCode.ARCHITECTURE_MISMATCH, reason=f"it is for {quoted(wanted)}; this device is {quoted(actual)}"
+    )
+
+
+#: In the order of evaluation; what comes first gives the reason.
+MATCH_RULES: tuple[MatchRule, ...] = (
+    match_ep,
+    match_requested_ep,
+    match_device,
+    match_requested_device,
+    match_provider_options,
+    match_compatibility_info,
+    match_architecture,
+)
+
+
+def _shown(device: str) -> str:
+    return device.upper() if device in {"cpu", "gpu", "npu"} else quoted(device)
+
+
+def _a(device: str) -> str:
+    return f"{'an' if device == 'npu' else 'a'} {_shown(device)}"
+
+
+def requested_hardware(devices: Sequence[HardwareDevice]) -> str:
+    """What a machine has, for a message: "CPU (Intel Xeon), GPU (NVIDIA H200)"."""
+    return ", ".join(
+        f"{_shown(d.type.value)} ({quoted(d.name)[1:-1]})" if d.name else _shown(d.type.value) for d in devices
+    )

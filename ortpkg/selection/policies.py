@@ -1,0 +1,85 @@
+"""Policies: in which order kinds of devices are preferred. Everything else about ranking is the same for all.
+
+The names are ONNX Runtime's (``OrtExecutionProviderDevicePolicy``), spelt as on a command line; unlike there, each
+policy is an order of its own. The table is documented in ``docs/selection.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ortpkg.devices.ep_names import IMPLIED_DEVICE_TYPES
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.errors import UsageError, quoted
+
+
+class DeviceKind(StrEnum):
+    """What a policy tells apart. UNKNOWN: the EP reports no devices and its name does not say; it comes last."""
+
+    DISCRETE_GPU = "discrete GPU"
+    INTEGRATED_GPU = "integrated GPU"
+    NPU = "NPU"
+    CPU = "CPU"
+    UNKNOWN = "unknown device"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A named order of device kinds, best first; kinds that are not named come after, as one."""
+
+    name: str
+    device_order: tuple[DeviceKind, ...]
+    description: str
+
+    def preference(self, kind: DeviceKind) -> int:
+        """0 for the most preferred kind."""
+        return self.device_order.index(kind) if kind in self.device_order else len(self.device_order)
+
+
+_DGPU, _IGPU, _NPU, _CPU = DeviceKind.DISCRETE_GPU, DeviceKind.INTEGRATED_GPU, DeviceKind.NPU, DeviceKind.CPU
+
+_POLICIES = (
+    Policy(name="default", device_order=(_DGPU, _NPU, _IGPU, _CPU), description="fastest kind of device first"),
+    Policy(name="max-performance", device_order=(_DGPU, _NPU, _IGPU, _CPU), description="the same as default"),
+    Policy(name="prefer-npu", device_order=(_NPU, _IGPU, _DGPU, _CPU), description="an NPU if there is one"),
+    Policy(name="max-efficiency", device_order=(_NPU, _IGPU, _DGPU, _CPU), description="most results per joule first"),
+    Policy(
+        name="min-overall-power", device_order=(_NPU, _IGPU, _CPU, _DGPU), description="a discrete GPU stays asleep"
+    ),
+    Policy(name="prefer-gpu", device_order=(_DGPU, _IGPU, _NPU, _CPU), description="a GPU of any kind first"),
+    Policy(name="prefer-cpu", device_order=(_CPU, _DGPU, _NPU, _IGPU), description="the CPU first"),
+)
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in _POLICIES}
+
+
+def find_policy(name: str) -> Policy:
+    """The policy of that name ("-" and "_" are the same, case does not matter). UsageError with the list otherwise."""
+    normal = name.lower().replace("_", "-")
+    if normal in POLICIES:
+        return POLICIES[normal]
+    import difflib  # only on the way to a message
+
+    near = difflib.get_close_matches(normal, POLICIES, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UsageError(f"there is no policy {quoted(name)}{hint} (policies: {', '.join(POLICIES)})")
+
+
+def device_kind(ep_device: EpDevice, hardware: Sequence[HardwareDevice] = ()) -> DeviceKind:
+    """What ``ep_device`` counts as. A GPU that does not say whether it is discrete counts as integrated.
+
+    Where the EP reports no devices, its name decides: a GPU EP stands for the best GPU of ``hardware``.
+    """
+    if ep_device.device is not None:
+        return _kind_of(ep_device.device.type, is_discrete=bool(ep_device.device.is_discrete))
+    implied = IMPLIED_DEVICE_TYPES.get(ep_device.ep_name)
+    if implied is None:
+        return DeviceKind.UNKNOWN
+    return _kind_of(implied, is_discrete=any(device.is_discrete for device in hardware))
+
+
+def _kind_of(device_type: DeviceType, *, is_discrete: bool) -> DeviceKind:
+    if device_type is DeviceType.GPU:
+        return DeviceKind.DISCRETE_GPU if is_discrete else DeviceKind.INTEGRATED_GPU
+    return DeviceKind.NPU if device_type is DeviceType.NPU else DeviceKind.CPU

@@ -1,0 +1,108 @@
+"""The written total order among eligible candidates ("Selection" in the design; docs/selection.md).
+
+A rank is a tuple of small integers, compared from the left; smaller is better. No part of it depends on the order in
+which execution providers and devices were discovered: EP devices are first put into a canonical order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ortpkg.devices.ep_names import ep_priority
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.policies import Policy, device_kind
+
+#: What each position of a rank means, in order.
+CRITERIA: tuple[str, ...] = ("device", "compatibility", "named EP", "backend", "declaration order", "EP device order")
+#: Variants that are equal up to here are tied: only the publisher's order separates them.
+TIE_LENGTH = CRITERIA.index("declaration order")
+
+_COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
+    CompiledModelCompatibility.OPTIMAL: 0,
+    CompiledModelCompatibility.NOT_APPLICABLE: 1,
+    CompiledModelCompatibility.UNKNOWN: 1,
+    CompiledModelCompatibility.PREFER_RECOMPILATION: 2,
+}
+#: Fastest known first; a plug-in (any other name) stands before the embedded engine, which is always there.
+_BACKEND_ORDER: dict[str, int] = {"openvino": 0, "onnxruntime": 1, "embedded": 3}
+_PLUGIN_BACKEND = 2
+
+
+def order_devices(ep_devices: Iterable[EpDevice], policy: Policy, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+    """EP devices in the policy's order; among equals the EP's priority, more memory, then names and addresses.
+
+    The result is the same for every order of discovery (K22: ordering is a step of its own).
+    """
+    return sorted(ep_devices, key=lambda ep_device: _canonical(ep_device, policy, hardware))
+
+
+def _canonical(ep_device: EpDevice, policy: Policy, hardware: Sequence[HardwareDevice]) -> tuple[object, ...]:
+    device = ep_device.device
+    facts: tuple[object, ...] = ()
+    if device is not None:
+        identity = sorted(device.metadata.items())
+        facts = (
+            -(device.memory_nbytes or 0),
+            device.type,
+            device.vendor_id,
+            device.device_id,
+            device.name,
+            identity,
+            device.vendor,
+            device.architecture or "",
+            device.source,
+            str(device.is_discrete),
+        )
+    return (
+        policy.preference(device_kind(ep_device, hardware)),
+        backend_preference(ep_device.backend),
+        ep_priority(ep_device.ep_name),
+        ep_device.ep_name,
+        ep_device.backend,
+        device is None,
+        facts,
+        sorted(ep_device.ep_metadata.items()),
+        sorted(ep_device.ep_options.items()),
+        ep_device.ep_version,
+        ep_device.ep_vendor,
+    )
+
+
+def backend_preference(backend: str) -> int:
+    """0 for the backend that is known to be fastest."""
+    return _BACKEND_ORDER.get(backend, _PLUGIN_BACKEND)
+
+
+def rank_of(
+    *,
+    device_preference: int,
+    compatibility: CompiledModelCompatibility,
+    names_ep: bool,
+    backend: str,
+    declared_at: int,
+    ep_device_at: int,
+) -> tuple[int, ...]:
+    """The rank of one candidate, one number per entry of CRITERIA.
+
+    Args:
+        device_preference: the policy's number for the device's kind.
+        compatibility: what the EP said; never UNSUPPORTED, which is a rejection.
+        names_ep: whether the variant names its EP; an unset one means any.
+        backend: what would run it.
+        declared_at: the variant's position in the package.
+        ep_device_at: the EP device's position in :func:`order_devices`.
+    """
+    return (
+        device_preference,
+        _COMPATIBILITY_ORDER[compatibility],
+        0 if names_ep else 1,
+        backend_preference(backend),
+        declared_at,
+        ep_device_at,
+    )
+
+
+def deciding_criterion(loser: Sequence[int], winner: Sequence[int]) -> str:
+    """The first criterion on which ``loser`` is worse than ``winner`` (two different ranks of one selection)."""
+    return next(name for name, lost, won in zip(CRITERIA, loser, winner, strict=True) if lost != won)
