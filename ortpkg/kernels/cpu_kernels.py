@@ -11,6 +11,8 @@ from ortpkg.kernels import (
     control_flow,
     elementwise,
     generators,
+    microsoft_matmul,
+    microsoft_quantization,
     quantization,
     quantized_conv,
     scatter,
@@ -36,6 +38,8 @@ CPU_KERNEL_MODULES = (
     sequence,
     quantization,
     quantized_conv,
+    microsoft_quantization,
+    microsoft_matmul,
 )
 
 

@@ -1,0 +1,210 @@
+"""Quantized matrix products of com.microsoft: dynamic 8-bit weights, and weights packed in 2 to 8 bits per block.
+
+Source: ONNX Runtime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortpkg.kernels.integer_gemm import centred, exact_matmul, integer_matrix
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.linear_quantization import quantize_into, round_into
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.quantization import (
+    BYTES,
+    dynamic_parameters,
+    integer_product,
+    per_column,
+    per_row,
+    prepared_matrix,
+)
+
+_DOMAIN = "com.microsoft"
+
+
+def _float_output(context: OpKernelContext, product: Tensor, factor: Tensor, bias: Tensor | None) -> Tensor:
+    """product · factor + bias in float32."""
+    out = context.output(0, product.shape, np.dtype(np.float32))
+    np.multiply(product.astype(np.float32, copy=False), factor, out=out)
+    if bias is not None:
+        np.add(out, bias, out=out)
+    return out
+
+
+@kernel("MatMulIntegerToFloat", since=(1,), domain=_DOMAIN, types={"T1": BYTES, "T2": BYTES})
+def matmul_integer_to_float(info: OpKernelInfo) -> Compute:
+    prepared = prepared_matrix(info, 1, 5)
+
+    def compute(
+        context: OpKernelContext,
+        a: Tensor,
+        b: Tensor,
+        a_scale: Tensor,
+        b_scale: Tensor,
+        a_zero: Tensor | None = None,
+        b_zero: Tensor | None = None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        matrix = prepared or integer_matrix(b, per_column(b_zero))
+        left, right = per_row(a_scale), per_column(b_scale)
+        assert left is not None
+        assert right is not None
+        return _float_output(context, integer_product(a, a_zero, matrix), np.asarray(left * right), bias)
+
+    return compute
+
+
+@kernel("DynamicQuantizeMatMul", since=(1,), domain=_DOMAIN, types={"T2": BYTES})
+def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
+    """A is quantized to uint8 over its range first, as DynamicQuantizeLinear does it."""
+    prepared = prepared_matrix(info, 1, 3)
+
+    def compute(
+        context: OpKernelContext,
+        a: Tensor,
+        b: Tensor,
+        b_scale: Tensor,
+        b_zero: Tensor | None = None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        matrix = prepared or integer_matrix(b, per_column(b_zero))
+        a_scale, a_zero = dynamic_parameters(a)
+        codes = np.empty(a.shape, np.uint8)
+        quantize_into(codes, a, a_scale, a_zero)
+        right = per_column(b_scale)
+        assert right is not None
+        return _float_output(context, integer_product(codes, a_zero, matrix), np.asarray(a_scale * right), bias)
+
+    return compute
+
+
+@kernel("QGemm", since=(1,), domain=_DOMAIN, types={"TA": BYTES, "TB": BYTES})
+def qgemm(info: OpKernelInfo) -> Compute:
+    """alpha · A' · B' + C, quantized where an output scale is given, else float32. C has the scale of the product."""
+    trans_a, trans_b = bool(info.attribute("transA", 0)), bool(info.attribute("transB", 0))
+    alpha = np.float32(info.attribute("alpha", 1.0))
+
+    def compute(
+        context: OpKernelContext,
+        a: Tensor,
+        a_scale: Tensor,
+        a_zero: Tensor,
+        b: Tensor,
+        b_scale: Tensor,
+        b_zero: Tensor,
+        c: Tensor | None = None,
+        y_scale: Tensor | None = None,
+        y_zero: Tensor | None = None,
+    ) -> Tensor:
+        matrix = integer_matrix(b.T if trans_b else b, per_column(b_zero))
+        left = centred(a.T if trans_a else a, a_zero.reshape(()))
+        product = exact_matmul(left, float(np.abs(left).max(initial=0)), matrix)
+        if c is not None:
+            product = product.astype(np.float64) + c
+        right = per_column(b_scale)
+        assert right is not None
+        factor = np.asarray(alpha * a_scale.reshape(()) * right)
+        if y_scale is None:
+            return _float_output(context, product, factor, None)
+        dtype = a.dtype if y_zero is None else y_zero.dtype
+        out = context.output(0, product.shape, dtype)
+        scaled = np.asarray(product.astype(np.float32) * (factor / y_scale.reshape(())), dtype=np.float32)
+        round_into(out, scaled, None if y_zero is None else y_zero.reshape(()))
+        return out
+
+    return compute
+
+
+# --- weights packed in few bits --------------------------------------------------------------------------------------
+
+
+@kernel("MatMulNBits", since=(1,), domain=_DOMAIN)
+def matmul_nbits(info: OpKernelInfo) -> Compute:
+    """A @ B', B (N, K) quantized in blocks along K, ``bits`` per weight, packed low bits first.
+
+    Constant weights are unpacked once, at initialization, in float32.
+    """
+    depth, columns = int(info.attribute("K")), int(info.attribute("N"))
+    bits, block_size = int(info.attribute("bits", 4)), int(info.attribute("block_size"))
+    if bits not in (2, 4, 8) or block_size < 1 or depth < 1 or columns < 1:
+        raise ValueError(
+            f"MatMulNBits takes 2, 4 or 8 bits and positive sizes, not bits={bits}, block_size={block_size}, "
+            f"K={depth}, N={columns}"
+        )
+
+    def unpacked(b: Tensor, scales: Tensor, zero_points: Tensor | None, groups: Tensor | None) -> Tensor:
+        return _unpacked_weights(b, scales, zero_points, groups, (columns, depth), bits, block_size)
+
+    constants = [info.constant_input(slot) for slot in (1, 2, 3, 4)]
+    given = [slot < len(info.node.inputs) and bool(info.node.inputs[slot]) for slot in (1, 2, 3, 4)]
+    constant_weights, constant_scales, constant_points, constant_groups = constants
+    prepared = None
+    if constant_weights is not None and constant_scales is not None:
+        is_constant = all(x is not None or not is_given for x, is_given in zip(constants, given, strict=True))
+        if is_constant:
+            prepared = unpacked(constant_weights, constant_scales, constant_points, constant_groups)
+
+    def compute(
+        context: OpKernelContext,
+        a: Tensor,
+        b: Tensor,
+        scales: Tensor,
+        zero_points: Tensor | None = None,
+        groups: Tensor | None = None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        if prepared is None:
+            context.check_allocation(columns * depth * np.dtype(np.float32).itemsize)
+        weights = unpacked(b, scales, zero_points, groups) if prepared is None else prepared
+        out = context.output(0, (*a.shape[:-1], columns), a.dtype)
+        product = np.matmul(a.astype(np.float32, copy=False), weights.T)
+        if bias is not None:
+            product += bias.astype(np.float32)
+        np.copyto(out, product, casting="unsafe")
+        return out
+
+    return compute
+
+
+def _unpacked_weights(
+    b: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    groups: Tensor | None,
+    shape: tuple[int, int],
+    bits: int,
+    block_size: int,
+) -> Tensor:
+    """The weights (N, K) in float32. ``groups`` (g_idx) says which block's scale each index of K takes."""
+    columns, depth = shape
+    blocks = -(-depth // block_size)
+    blob = -(-block_size * bits // 8)
+    if b.size != columns * blocks * blob or scales.size != columns * blocks:
+        raise ValueError(
+            f"weights of K={depth}, N={columns} in blocks of {block_size} have {columns * blocks * blob} bytes and "
+            f"{columns * blocks} scales, not {b.size} and {scales.size}"
+        )
+    codes = _bits_apart(b.reshape(columns, blocks, blob), bits)[..., :block_size].reshape(columns, -1)[:, :depth]
+    block_of = np.arange(depth) // block_size if groups is None else groups.astype(np.intp)
+    if groups is not None and (groups.shape != (depth,) or block_of.min() < 0 or block_of.max() >= blocks):
+        raise ValueError(f"g_idx names, for each of {depth} rows, one of {blocks} blocks")
+    scale = scales.reshape(columns, blocks).astype(np.float32)[:, block_of]
+    return (codes.astype(np.float32) - _zero_points(zero_points, columns, blocks, bits)[:, block_of]) * scale
+
+
+def _zero_points(zero_points: Tensor | None, columns: int, blocks: int, bits: int) -> Tensor:
+    """Zero points (N, blocks) in float32: half the range where left out, packed in bytes, or floats as they are."""
+    if zero_points is None:
+        return np.full((columns, blocks), 1 << (bits - 1), np.float32)
+    if zero_points.dtype != np.uint8:
+        return zero_points.reshape(columns, blocks).astype(np.float32)
+    packed = -(-blocks * bits // 8)
+    return _bits_apart(zero_points.reshape(columns, packed), bits)[:, :blocks].astype(np.float32)
+
+
+def _bits_apart(packed: Tensor, bits: int) -> Tensor:
+    """Bytes → their codes of ``bits`` bits each, low bits first, along the last axis."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return codes.reshape(*packed.shape[:-1], -1)

@@ -1,0 +1,164 @@
+"""Quantized operators of com.microsoft that optimized and quantized models carry: elementwise, pooling, concatenation.
+
+Source: ONNX Runtime, docs/ContribOperators.md. Matrices are in :mod:`ortpkg.kernels.microsoft_matmul`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ortpkg.kernels.axes import broadcast_shape, normalized_axis
+from ortpkg.kernels.integer_gemm import centred
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.linear_quantization import integer_range, round_into
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.quantization import BYTES
+
+_DOMAIN = "com.microsoft"
+
+
+def _real(x: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
+    """The float32 values that a tensor quantized as a whole stands for."""
+    return np.asarray(centred(x, zero_point if zero_point is None else zero_point.reshape(())) * scale.reshape(()))
+
+
+def _quantized_output(
+    context: OpKernelContext, y: Tensor, scale: Tensor, zero_point: Tensor | None, dtype: np.dtype[np.generic]
+) -> Tensor:
+    out = context.output(0, y.shape, dtype)
+    scaled = np.asarray(np.divide(y, scale.reshape(()), dtype=np.float32))
+    round_into(out, scaled, zero_point if zero_point is None else zero_point.reshape(()))
+    return out
+
+
+def _binary(operation: Callable[[Tensor, Tensor], Tensor]) -> Compute:
+    def compute(
+        context: OpKernelContext,
+        a: Tensor,
+        a_scale: Tensor,
+        a_zero: Tensor | None,
+        b: Tensor,
+        b_scale: Tensor,
+        b_zero: Tensor | None,
+        c_scale: Tensor,
+        c_zero: Tensor | None = None,
+    ) -> Tensor:
+        context.check_allocation(math.prod(broadcast_shape(a.shape, b.shape)) * np.dtype(np.float32).itemsize)
+        result = operation(_real(a, a_scale, a_zero), _real(b, b_scale, b_zero))
+        return _quantized_output(context, np.asarray(result), c_scale, c_zero, a.dtype)
+
+    return compute
+
+
+@kernel("QLinearAdd", since=(1,), domain=_DOMAIN, types={"T": BYTES})
+def qlinear_add(_info: OpKernelInfo) -> Compute:
+    return _binary(np.add)
+
+
+@kernel("QLinearMul", since=(1,), domain=_DOMAIN, types={"T": BYTES})
+def qlinear_mul(_info: OpKernelInfo) -> Compute:
+    return _binary(np.multiply)
+
+
+def _by_table(function: Callable[[Tensor], Tensor]) -> Compute:
+    """A function of 8-bit values: computed for the 256 of them, then looked up."""
+
+    def compute(
+        context: OpKernelContext,
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero: Tensor | None,
+        y_scale: Tensor,
+        y_zero: Tensor | None = None,
+    ) -> Tensor:
+        codes = np.arange(256, dtype=np.uint8).view(x.dtype)
+        table = np.empty(256, x.dtype)
+        scaled = np.asarray(function(_real(codes, x_scale, x_zero)) / y_scale.reshape(()))
+        round_into(table, scaled, y_zero if y_zero is None else y_zero.reshape(()))
+        out = context.output(0, x.shape, x.dtype)
+        np.take(table, x.view(np.uint8), out=out, mode="clip")
+        return out
+
+    return compute
+
+
+@kernel("QLinearSigmoid", since=(1,), domain=_DOMAIN, types={"T": BYTES})
+def qlinear_sigmoid(_info: OpKernelInfo) -> Compute:
+    return _by_table(lambda x: 1 / (1 + np.exp(-x)))
+
+
+@kernel("QLinearLeakyRelu", since=(1,), domain=_DOMAIN, types={"T": BYTES})
+def qlinear_leaky_relu(info: OpKernelInfo) -> Compute:
+    alpha = np.float32(info.attribute("alpha", 0.01))
+    return _by_table(lambda x: np.where(x >= 0, x, alpha * x))
+
+
+@kernel("QLinearSoftmax", since=(1,), domain=_DOMAIN, types={"T": BYTES})
+def qlinear_softmax(info: OpKernelInfo) -> Compute:
+    """Over ``axis``; before opset 13 over all dimensions from ``axis`` on, as Softmax was."""
+    axis_attribute = int(info.attribute("axis", -1))
+    flattens = int(info.attribute("opset", 13)) < 13
+
+    def compute(
+        context: OpKernelContext, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor
+    ) -> Tensor:
+        axis = normalized_axis(axis_attribute, x.ndim)
+        axes = tuple(range(axis, x.ndim)) if flattens else (axis,)
+        real = _real(x, x_scale, x_zero)
+        powers = np.exp(real - real.max(axis=axes, keepdims=True, initial=-np.inf))
+        return _quantized_output(context, powers / powers.sum(axis=axes, keepdims=True), y_scale, y_zero, x.dtype)
+
+    return compute
+
+
+@kernel("QLinearGlobalAveragePool", since=(1,), domain=_DOMAIN)
+def qlinear_global_average_pool(info: OpKernelInfo) -> Compute:
+    channels_last = bool(info.attribute("channels_last", 0))
+
+    def compute(
+        context: OpKernelContext, x: Tensor, x_scale: Tensor, x_zero: Tensor, y_scale: Tensor, y_zero: Tensor
+    ) -> Tensor:
+        if x.ndim < 3:
+            raise ValueError(f"pooling needs spatial dimensions, which a tensor of shape {x.shape} has not")
+        axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
+        count = math.prod(x.shape[axis] for axis in axes)
+        # Sums of integers are exact; the mean is rounded once.
+        sums = x.sum(axis=axes, keepdims=True, dtype=np.int64) - count * int(x_zero.reshape(()))
+        mean = (sums * np.float64(x_scale.reshape(())) / max(count, 1)).astype(np.float32)
+        return _quantized_output(context, mean, y_scale, y_zero, x.dtype)
+
+    return compute
+
+
+@kernel("QLinearConcat", since=(1,), domain=_DOMAIN)
+def qlinear_concat(info: OpKernelInfo) -> Compute:
+    """Inputs: the output's scale and zero point, then tensor, scale and zero point for each part."""
+    axis_attribute = int(info.attribute("axis"))
+
+    def compute(context: OpKernelContext, y_scale: Tensor, y_zero: Tensor, *parts: Tensor) -> Tensor:
+        if not parts or len(parts) % 3:
+            raise ValueError(f"parts come as tensor, scale and zero point, but there are {len(parts)} inputs for them")
+        triples = [parts[index : index + 3] for index in range(0, len(parts), 3)]
+        tensors = [x for x, _, _ in triples]
+        axis = normalized_axis(axis_attribute, tensors[0].ndim)
+        size = sum(x.shape[axis] for x in tensors)
+        out = context.output(0, (*tensors[0].shape[:axis], size, *tensors[0].shape[axis + 1 :]), y_zero.dtype)
+        same = [_requantized(x, scale, zero_point, y_scale, y_zero) for x, scale, zero_point in triples]
+        np.concatenate(same, axis=axis, out=out)
+        return out
+
+    return compute
+
+
+def _requantized(x: Tensor, scale: Tensor, zero_point: Tensor, y_scale: Tensor, y_zero: Tensor) -> Tensor:
+    """``x`` under another scale and zero point; ``x`` itself where they are the same."""
+    if x.dtype == y_zero.dtype and scale.item() == y_scale.item() and zero_point.item() == y_zero.item():
+        return x
+    assert integer_range(x.dtype) is not None
+    out = np.empty(x.shape, y_zero.dtype)
+    scaled = np.asarray(_real(x, scale, zero_point) / y_scale.reshape(()))
+    round_into(out, scaled, y_zero.reshape(()))
+    return out
