@@ -155,7 +155,7 @@ class ModelPackage:
         chosen = self.component(component)
         if variant is not None:
             chosen = _only_variant(chosen, variant)
-        machine = this_machine(ep=ep)
+        machine = this_machine(ep=ep, named={each.constraints.ep for each in chosen.variants if each.constraints.ep})
         return select_variant(
             chosen,
             machine.ep_devices,
@@ -165,6 +165,7 @@ class ModelPackage:
             ep=ep,
             check_architecture=check_architecture,
             compatibility=machine.compatibility,
+            notes=machine.notes,
         )
 
     def best_variant(self, component: str | None = None, **wishes: Any) -> ModelVariant:

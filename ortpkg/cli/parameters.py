@@ -30,3 +30,9 @@ TrustOption = Annotated[
     bool,
     typer.Option("--trust", help="Accept options of the package that can reach beyond it. For publishers you trust."),
 ]
+BackendOption = Annotated[
+    str,
+    typer.Option(
+        "--backend", metavar="B", help="What runs it: auto, embedded, openvino, onnxruntime or a plug-in's name."
+    ),
+]

@@ -1,0 +1,254 @@
+"""``ortpkg run``: runs a package's samples, or the caller's inputs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.api.model_variant import ModelVariant
+from ortpkg.cli.parameters import (
+    BackendOption,
+    ComponentOption,
+    DeviceOption,
+    EpOption,
+    JsonOption,
+    PackageArgument,
+    PolicyOption,
+    TrustOption,
+    VariantOption,
+)
+from ortpkg.cli.rendering import Column, Output, duration_text
+from ortpkg.errors import ExitCode, UsageError, quoted
+
+if TYPE_CHECKING:
+    from ortpkg.api.sample_runner import SampleReport
+
+#: How many samples are shown when there are more; the wrong ones are always shown.
+_SHOWN_SAMPLES = 10
+
+
+def command(
+    package: PackageArgument,
+    component: ComponentOption = None,
+    variant: VariantOption = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", "-i", metavar="NAME=FILE", help="An input from an npy, npz or png file. Repeatable."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file.")
+    ] = None,
+    device: DeviceOption = None,
+    ep: EpOption = None,
+    policy: PolicyOption = "default",
+    backend: BackendOption = "auto",
+    timeout: Annotated[float, typer.Option(help="Seconds that one run may take.", min=0.001)] = 600.0,
+    memory_limit: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", help="Memory that one run may take; default: that of the machine.", min=1),
+    ] = None,
+    trust: TrustOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Run the package's samples, or your own inputs.
+
+    With nothing but PKG, runs the samples that the package carries and says whether the outputs match.
+    """
+    from ortpkg.session.options import RunOptions  # sessions load numpy and onnx; other commands do not need them
+
+    run_options = RunOptions()
+    run_options.timeout_s = timeout
+    run_options.memory_limit_nbytes = memory_limit
+    opened = ModelPackage(package, trust=trust)
+    wishes = {"variant": variant, "device": device, "ep": ep, "policy": policy}
+    runner = _Runner(opened, component, wishes, backend, Output(is_json=as_json))
+    if inputs:
+        return runner.run_inputs(inputs, output, run_options)
+    return runner.run_samples(output, run_options)
+
+
+class _Runner:
+    """One ``ortpkg run``: a session, what it runs on, and how that is shown."""
+
+    def __init__(
+        self, package: ModelPackage, component: str | None, wishes: dict[str, Any], backend: str, output: Output
+    ) -> None:
+        self.package = package
+        self.output = output
+        info = package.info
+        self.variants: dict[str, ModelVariant]
+        start = time.perf_counter()
+        if component is None and (len(info.components) > 1 or info.has_pipeline):
+            from ortpkg.api.pipeline_session import PipelineSession  # only pipelines need it
+
+            if wishes.pop("variant", None) is not None:
+                raise UsageError("--variant needs --component: the package has several component models")
+            self.component = None
+            self.variants = package.best_variants(**wishes)
+            sessions = {name: chosen.create_session(backend=backend) for name, chosen in self.variants.items()}
+            self.session: Any = PipelineSession(info, sessions)
+        else:
+            chosen = package.best_variant(component, **wishes)
+            self.component = chosen.component_name
+            self.variants = {chosen.component_name: chosen}
+            self.session = chosen.create_session(backend=backend)
+        self.load_s = time.perf_counter() - start
+        self.places = {name: chosen.verdict(backend=backend) for name, chosen in self.variants.items()}
+
+    def describe(self) -> None:
+        """Says on standard error what runs where."""
+        for name, verdict in self.places.items():
+            place = verdict.ep_device
+            where = "any execution provider" if place is None else f"{place.ep_name} ({place.backend})"
+            hardware = "" if place is None or place.device is None else f", {place.device.type} {place.device.name}"
+            self.output.note(f"{name}: variant {verdict.variant.name} on {where}{hardware}")
+        for variant in self.variants.values():
+            for warning in variant.selection.warnings:
+                self.output.warning(warning)
+
+    def places_json(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "component": name,
+                "variant": verdict.variant.name,
+                "ep": verdict.ep_device.ep_name if verdict.ep_device else None,
+                "backend": verdict.ep_device.backend if verdict.ep_device else None,
+                "device": verdict.ep_device.device.type if verdict.ep_device and verdict.ep_device.device else None,
+            }
+            for name, verdict in self.places.items()
+        ]
+
+    # --- the caller's inputs -----------------------------------------------------------------------------------------
+
+    def run_inputs(self, assignments: list[str], output: Path | None, run_options: Any) -> int:
+        from ortpkg.api.feeds import read_feeds, write_npz  # numpy
+
+        feeds = read_feeds(assignments, self.session.get_inputs())
+        self.describe()
+        start = time.perf_counter()
+        values = self.session.run(None, feeds, run_options)
+        latency_s = time.perf_counter() - start
+        named = {argument.name: value for argument, value in zip(self.session.get_outputs(), values, strict=True)}
+        if output is not None:
+            write_npz(output, named)
+        if self.output.is_json:
+            outputs = [{"name": name, **_value_json(value)} for name, value in named.items()]
+            self.output.json(
+                "run", {"ran": self.places_json(), "load_s": self.load_s, "latency_s": latency_s, "outputs": outputs}
+            )
+        else:
+            self.output.table(
+                [Column("output"), Column("type"), Column("shape"), Column("values")],
+                [(name, *_value_row(value)) for name, value in named.items()],
+            )
+            self.output.note(f"{duration_text(latency_s)}" + (f"; wrote {output}" if output else ""))
+        return ExitCode.DONE
+
+    # --- the package's samples ---------------------------------------------------------------------------------------
+
+    def run_samples(self, output: Path | None, run_options: Any) -> int:
+        from ortpkg.api.sample_runner import run_samples  # numpy
+        from ortpkg.package.samples import read_samples
+
+        own = [each for each in read_samples(self.package.info) if self._is_ours(each.component)]
+        if not own:
+            names = ", ".join(f"{quoted(argument.name)}" for argument in self.session.get_inputs())
+            raise UsageError(
+                f"package {quoted(self.package.name)} carries no samples: give --input NAME=FILE for {names}"
+            )
+        if output is not None:
+            raise UsageError("--output needs --input: samples are compared, not written")
+        self.describe()
+        variant = next(iter(self.variants.values())).name if self.component is not None else None
+        reports = [run_samples(self.session, each, variant=variant, run_options=run_options) for each in own]
+        if self.output.is_json:
+            self.output.json(
+                "run", {"ran": self.places_json(), "load_s": self.load_s, "samples": [_report_json(r) for r in reports]}
+            )
+        else:
+            for report in reports:
+                self._print_report(report)
+        return ExitCode.FINDINGS if any(report.matches is False for report in reports) else ExitCode.DONE
+
+    def _is_ours(self, component: str | None) -> bool:
+        return component == self.component or (component is None and len(self.package.component_models) == 1)
+
+    def _print_report(self, report: SampleReport) -> None:
+        rows = []
+        skipped = 0
+        for result in report.results:
+            if result.index >= _SHOWN_SAMPLES and result.is_right is not False and result.is_expected is not False:
+                skipped += 1
+                continue
+            mark = {True: "right", False: "WRONG", None: ""}[result.is_right]
+            expected = {True: "yes", False: "NO", None: ""}[result.is_expected]
+            label = "" if result.label is None else result.label
+            rows.append((result.index, result.shown, label, mark, expected, duration_text(result.latency_s)))
+        columns = [Column("sample", is_numeric=True), Column("predicted"), Column("true"), Column("")]
+        columns += [Column("as expected"), Column("latency", is_numeric=True)]
+        self.output.table(columns, rows, title=f"samples {report.sample_set.name}")
+        if skipped:
+            self.output.line(f"... and {skipped} more, right and as expected")
+        self.output.line(_summary(report))
+
+
+def _summary(report: SampleReport) -> str:
+    parts = []
+    if report.labelled:
+        parts.append(f"{report.right} of {report.labelled} right ({100 * report.right / report.labelled:.1f} %)")
+    if report.matches is not None:
+        bounds = ", ".join(
+            f"{name} off by at most {report.errors[name]:.2g} (allowed {tolerance.absolute:g} + {tolerance.relative:g} of it)"
+            for name, tolerance in report.tolerances.items()
+        )
+        word = (
+            "outputs match what the package expects"
+            if report.matches
+            else "OUTPUTS DO NOT MATCH what the package expects"
+        )
+        parts.append(f"{word}: {bounds}")
+    parts.append(f"median {duration_text(report.median_latency_s)}")
+    return "; ".join(parts)
+
+
+def _report_json(report: SampleReport) -> dict[str, Any]:
+    return {
+        "name": report.sample_set.name,
+        "count": len(report.results),
+        "labelled": report.labelled,
+        "right": report.right,
+        "matches": report.matches,
+        "largest_absolute_error": dict(report.errors),
+        "median_latency_s": report.median_latency_s,
+        "results": [
+            {
+                "index": result.index,
+                "predicted": result.shown,
+                "true": result.label,
+                "as_expected": result.is_expected,
+                "latency_s": result.latency_s,
+            }
+            for result in report.results
+        ],
+    }
+
+
+def _value_row(value: Any) -> tuple[str, str, str]:
+    description = _value_json(value)
+    return description["type"], str(description["shape"]), description["preview"]
+
+
+def _value_json(value: Any) -> dict[str, Any]:
+    """Type, shape and the first few elements of an output, small whatever its size."""
+    import numpy as np  # a session has loaded it
+
+    if not isinstance(value, np.ndarray):
+        return {"type": type(value).__name__, "shape": None, "preview": repr(value)[:80]}
+    flat = value.reshape(-1)[:6]
+    shown = ", ".join(f"{each:.5g}" if value.dtype.kind in "fc" else str(each) for each in flat)
+    more = ", ..." if value.size > flat.size else ""
+    return {"type": str(value.dtype), "shape": list(value.shape), "preview": f"[{shown}{more}]"}
