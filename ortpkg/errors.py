@@ -149,17 +149,18 @@ class PackageFormatError(PackageError):
 
     @property
     def document(self) -> str:
-        return self.findings[0].document if self.findings else ""
+        return next((finding.document for finding in self.findings if finding.severity is Severity.ERROR), "")
 
     @property
     def pointer(self) -> str:
-        return self.findings[0].pointer if self.findings else ""
+        return next((finding.pointer for finding in self.findings if finding.severity is Severity.ERROR), "")
 
     @classmethod
     def from_findings(cls, findings: Sequence[Finding], *, path: Path | str) -> PackageFormatError:
-        """One error that says all of ``findings`` (at least one), a line each."""
-        lines = "\n".join(f"  {finding}" for finding in findings)
-        count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+        """One error whose message has each error of ``findings`` (at least one) on a line, and no warnings."""
+        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+        lines = "\n".join(f"  {finding}" for finding in errors)
+        count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
         return cls(f"{quoted(path)} is not a valid model package: {count}\n{lines}", findings=findings, path=path)
 
 

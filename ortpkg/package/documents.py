@@ -183,7 +183,7 @@ class _Numbers:
     def _check_length(self, written: str) -> None:
         if len(written) > self._most_characters:
             message = f"number {quoted(written)} has more than {self._most_characters} characters"
-            _fail(finding(DOCUMENT_TOO_LARGE, self._document, message))
+            _fail(finding(DOCUMENT_TOO_LARGE, self._document, message, remedy="use fewer digits"))
 
 
 class _Objects:

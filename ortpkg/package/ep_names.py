@@ -41,8 +41,11 @@ def suggest_ep_name(name: str) -> str | None:
     """The known name that ``name`` was probably meant to be; None if nothing is near."""
     from difflib import get_close_matches  # imported here: only a doubtful package needs it
 
-    by_lower_case = {known.lower(): known for known in sorted(KNOWN_EP_NAMES)}
-    for candidate in (name.lower(), f"{name.lower()}executionprovider"):
-        if near := get_close_matches(candidate, by_lower_case, n=1, cutoff=0.85):
-            return by_lower_case[near[0]]
-    return None
+    by_stem = {_stem(known): known for known in sorted(KNOWN_EP_NAMES)}
+    near = get_close_matches(_stem(name), by_stem, n=1, cutoff=0.75)
+    return by_stem[near[0]] if near else None
+
+
+def _stem(name: str) -> str:
+    """What tells names apart: the common ending would make all of them look alike."""
+    return name.lower().removesuffix("executionprovider")

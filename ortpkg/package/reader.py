@@ -53,15 +53,15 @@ def open_package(root: Path | str) -> PackageInfo:
     """Opens the package in ``root`` and checks all that can be checked without opening a model.
 
     Raises:
-        PackageNotFoundError: there is no directory at ``root``.
-        UnsupportedSchemaVersionError: the package needs a newer ortpkg.
+        PackageNotFoundError: there is no directory at ``root``, or no manifest.json in it.
+        UnsupportedSchemaVersionError: the package is of a version or generation that this ortpkg does not read.
         PackageFormatError: anything else that is wrong; ``findings`` has all of it.
     """
     package, findings = _read(root)
     if package is not None:
         return package
-    is_too_new = any(finding.rule == SCHEMA_VERSION.id for finding in findings)
-    raise (UnsupportedSchemaVersionError if is_too_new else PackageFormatError).from_findings(findings, path=root)
+    is_unsupported = any(finding.rule in (SCHEMA_VERSION.id, FORMAT_GENERATION.id) for finding in findings)
+    raise (UnsupportedSchemaVersionError if is_unsupported else PackageFormatError).from_findings(findings, path=root)
 
 
 def check_package(root: Path | str) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
@@ -70,7 +70,7 @@ def check_package(root: Path | str) -> tuple[PackageInfo | None, tuple[Finding, 
     Looks at samples/samples.json and the shape of digests.json too, which opening leaves to those who use them.
 
     Raises:
-        PackageNotFoundError: there is no directory at ``root``.
+        PackageNotFoundError: there is no directory at ``root``, or no manifest.json in it.
     """
     # Imported here: opening a package, which is on the way to every session, needs no samples.
     from ortpkg.package.samples import check_samples

@@ -19,7 +19,7 @@ class Rule:
         id: "ORT" and three digits.
         title: the rule in a few words.
         explanation: what breaks when the rule is broken.
-        remedy: what to do about it in general; a finding may have a more precise one.
+        remedy: what to do about it in general, as a clause; a finding may have a more precise one.
         severity: of the rule's findings.
     """
 
@@ -34,7 +34,7 @@ DOCUMENT_UNREADABLE = Rule(
     id="ORT001",
     title="A document can be read",
     explanation="A document that the package needs is missing, is not a regular file, or may not be read.",
-    remedy="Restore the file, or correct its permissions.",
+    remedy="restore the file, or correct its permissions",
 )
 DOCUMENT_TOO_LARGE = Rule(
     id="ORT002",
@@ -43,7 +43,7 @@ DOCUMENT_TOO_LARGE = Rule(
         "A document is larger, nested deeper, or holds more or longer values than any honest package needs. "
         "The limits keep a hostile document from exhausting memory or the stack."
     ),
-    remedy="Move bulk data out of the document into a file of its own.",
+    remedy="move bulk data out of the document into a file of its own",
 )
 DOCUMENT_SYNTAX = Rule(
     id="ORT003",
@@ -52,31 +52,31 @@ DOCUMENT_SYNTAX = Rule(
         "RFC 8259 JSON only: no comments, no trailing commas or text, no NaN or Infinity, no number that overflows "
         "a double, no lone surrogates. Readers disagree about everything else."
     ),
-    remedy="Write the document with a JSON library.",
+    remedy="write the document with a JSON library",
 )
 DUPLICATE_KEY = Rule(
     id="ORT004",
     title="An object has each key once",
     explanation="Readers disagree about which of two equal keys counts, so the package means different things to them.",
-    remedy="Remove one of the two.",
+    remedy="remove one of the two",
 )
 DOCUMENT_SHAPE = Rule(
     id="ORT005",
     title="A document keeps its schema",
     explanation="A value is missing, has the wrong type, or is not one that the document's JSON Schema allows.",
-    remedy="Write what the schema in schemas/ describes.",
+    remedy="write what the schema in schemas/ describes",
 )
 SCHEMA_VERSION = Rule(
     id="ORT006",
     title="The format's major version is known",
     explanation="The package was written for a newer major version of its format, which may change any meaning.",
-    remedy="Update ortpkg.",
+    remedy="update ortpkg",
 )
 FORMAT_GENERATION = Rule(
     id="ORT007",
     title="The package's generation can be read",
     explanation="The manifest belongs to a generation of the format that this version of ortpkg does not read.",
-    remedy="Use a package with model_name and component_models (the metadata generation), or update ortpkg.",
+    remedy="use a package with model_name and component_models (the metadata generation), or update ortpkg",
 )
 PATH_NOT_PORTABLE = Rule(
     id="ORT008",
@@ -84,64 +84,64 @@ PATH_NOT_PORTABLE = Rule(
     explanation=(
         "A path that a package names is absolute, contains '..', or means something else on another operating system."
     ),
-    remedy="Use a relative path with '/' between names that every operating system allows.",
+    remedy="use a relative path with '/' between names that every operating system allows",
 )
 PATH_ESCAPES = Rule(
     id="ORT009",
     title="A path stays inside the package",
     explanation="A symbolic link leads out of the package, so that opening it would read files of the machine.",
-    remedy="Replace the link by the file itself.",
+    remedy="replace the link by the file itself",
 )
 FILE_MISSING = Rule(
     id="ORT010",
     title="A file that the package names exists",
     explanation="A document names a file or directory that is not in the package.",
-    remedy="Add the file, or correct the name.",
+    remedy="add the file, or correct the name",
 )
 DUPLICATE_COMPONENT = Rule(
     id="ORT020",
     title="A component model is listed once",
     explanation="The manifest lists one component model twice.",
-    remedy="Remove one of the two.",
+    remedy="remove one of the two",
 )
 COMPONENT_NOT_FOUND = Rule(
     id="ORT021",
     title="A listed component model exists",
     explanation="The manifest lists a component model that has neither a metadata.json nor variants in the manifest.",
-    remedy="Add models/<component>/metadata.json, or take the component out of the manifest.",
+    remedy="add models/<component>/metadata.json, or take the component out of the manifest",
 )
 COMPONENT_WITHOUT_VARIANTS = Rule(
     id="ORT022",
     title="A component model has variants",
     explanation="A component model without variants cannot be run; onnxruntime refuses to open such a package.",
-    remedy="Add a variant, or remove the component.",
+    remedy="add a variant, or remove the component",
     severity=Severity.WARNING,
 )
 PACKAGE_WITHOUT_COMPONENTS = Rule(
     id="ORT023",
     title="A package has component models",
     explanation="A package without component models cannot be run; onnxruntime refuses to open it.",
-    remedy="Add a variant: this creates its component model.",
+    remedy="add a variant: this creates its component model",
     severity=Severity.WARNING,
 )
 COMPONENT_NAME_DIFFERS = Rule(
     id="ORT024",
     title="component_model_name is the folder's name",
     explanation="metadata.json calls the component otherwise than its folder. The folder's name counts.",
-    remedy="Make the two equal.",
+    remedy="make the two equal",
     severity=Severity.WARNING,
 )
 NO_MODEL_FILE = Rule(
     id="ORT030",
     title="A variant has a model",
     explanation="A variant names no model file, and its folder holds no ONNX file and no genai_config.json.",
-    remedy="Add the model file, or name it in model_file.",
+    remedy="add the model file, or name it in model_file",
 )
 AMBIGUOUS_MODEL_FILE = Rule(
     id="ORT031",
     title="A variant's model is unambiguous",
     explanation="A variant names no model file, and its folder holds several ONNX files.",
-    remedy="Name one of them in model_file.",
+    remedy="name one of them in model_file",
 )
 UNKNOWN_EP = Rule(
     id="ORT032",
@@ -150,58 +150,58 @@ UNKNOWN_EP = Rule(
         "constraints.ep is not a name that ONNX Runtime uses. A plug-in may bring it; without one, the variant is "
         "never selected. Names are compared exactly."
     ),
-    remedy="Use ONNX Runtime's full name, e.g. CPUExecutionProvider.",
+    remedy="use ONNX Runtime's full name, e.g. CPUExecutionProvider",
     severity=Severity.WARNING,
 )
 UNKNOWN_DEVICE = Rule(
     id="ORT033",
     title="A device is cpu, gpu or npu",
     explanation="constraints.device is none of the three device types, so that the variant never matches a device.",
-    remedy='Use "cpu", "gpu" or "npu".',
+    remedy='use "cpu", "gpu" or "npu"',
     severity=Severity.WARNING,
 )
 STEP_COMPONENT = Rule(
     id="ORT040",
     title="A pipeline step names a component model of the package",
     explanation="A step of pipeline.json runs a component model that the package does not have.",
-    remedy="Correct the name, or add the component.",
+    remedy="correct the name, or add the component",
 )
 STEP_SHAPE = Rule(
     id="ORT041",
     title="A pipeline step is a component or a repeat",
     explanation="A step of pipeline.json is both, or neither.",
-    remedy="Split it into two steps.",
+    remedy="split it into two steps",
 )
 VALUE_NOT_AVAILABLE = Rule(
     id="ORT042",
     title="A pipeline value is made before it is used",
     explanation="Nothing before makes a value that a step, a loop or an output of the pipeline uses.",
-    remedy="Use an input of the pipeline or an output of an earlier step.",
+    remedy="use an input of the pipeline or an output of an earlier step",
 )
 VALUE_MADE_TWICE = Rule(
     id="ORT043",
     title="A pipeline value is made once",
     explanation="Two places of pipeline.json make a value of the same name, so that its uses are ambiguous.",
-    remedy="Rename one of the two.",
+    remedy="rename one of the two",
 )
 REPEAT_TOO_DEEP = Rule(
     id="ORT044",
     title="Loops are nested at most eight deep",
     explanation="A pipeline nests its loops deeper than the reader allows.",
-    remedy="Flatten the loops.",
+    remedy="flatten the loops",
 )
 COMPONENT_UNUSED = Rule(
     id="ORT045",
     title="Every component model is part of the pipeline",
     explanation="No step of pipeline.json runs a component model of the package.",
-    remedy="Add a step for it, or remove the component.",
+    remedy="add a step for it, or remove the component",
     severity=Severity.WARNING,
 )
 OVERALL_VALUES_DIFFER = Rule(
     id="ORT046",
     title="manifest.json and pipeline.json agree about inputs and outputs",
     explanation="Both state the package's overall inputs or outputs, and differ. The pipeline is what runs.",
-    remedy="State them in one place, or make them equal.",
+    remedy="state them in one place, or make them equal",
     severity=Severity.WARNING,
 )
 SAMPLE_COMPONENT = Rule(
@@ -211,26 +211,26 @@ SAMPLE_COMPONENT = Rule(
         "A sample set names a component model that the package does not have, or names none though the package has "
         "several and no pipeline."
     ),
-    remedy="Name one of the package's component models.",
+    remedy="name one of the package's component models",
 )
 DUPLICATE_SAMPLE = Rule(
     id="ORT051",
     title="A sample set's name is unique",
     explanation="Two sample sets have the same name.",
-    remedy="Rename one of the two.",
+    remedy="rename one of the two",
 )
 SAMPLE_VARIANT = Rule(
     id="ORT052",
     title="A sample set's variants exist",
     explanation="Tolerances are given for a variant that the component model does not have; they have no effect.",
-    remedy="Correct the name, or remove the entry.",
+    remedy="correct the name, or remove the entry",
     severity=Severity.WARNING,
 )
 SAMPLE_DISPLAY = Rule(
     id="ORT053",
     title="Text output has a vocabulary",
     explanation="A sample set shows its output as text, which needs a vocabulary to turn numbers into words.",
-    remedy="Name a vocabulary file.",
+    remedy="name a vocabulary file",
 )
 
 PACKAGE_RULES: tuple[Rule, ...] = (

@@ -1,0 +1,353 @@
+"""The metadata generation: component models, variants in two documents, and where a model file is looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortpkg.errors import Finding
+from ortpkg.package.metadata_format import sanitize_model_id
+from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
+from ortpkg.package.reader import check_package, open_package
+from tests.package.conftest import WritePackage
+
+CPU = {"ep": "CPUExecutionProvider", "device": "cpu"}
+MODEL = b"not opened here"
+
+
+def variant_of(root: Path, name: str = "v") -> VariantInfo:
+    variant = component_of(root).variant(name)
+    assert variant is not None
+    return variant
+
+
+def component_of(root: Path, name: str = "c") -> ComponentInfo:
+    component = open_package(root).component(name)
+    assert component is not None
+    return component
+
+
+def findings_of(root: Path) -> list[Finding]:
+    return list(check_package(root)[1])
+
+
+def one_finding(root: Path) -> str:
+    (finding,) = findings_of(root)
+    return str(finding)
+
+
+def metadata(**variants: Any) -> dict[str, Any]:
+    return {"component_model_name": "c", "model_variants": variants}
+
+
+def package(manifest: dict[str, Any] | None = None, **variants: Any) -> dict[str, Any]:
+    """A package with one component ``c`` whose variant ``v`` has one model, and ``variants`` in its metadata.json."""
+    return {
+        "manifest.json": {"model_name": "m", "component_models": ["c"]} | (manifest or {}),
+        "models/c/metadata.json": metadata(**variants),
+        "models/c/v/model.onnx": MODEL,
+    }
+
+
+@pytest.mark.requirement("K01")
+@pytest.mark.requirement("K02")
+@pytest.mark.requirement("K05")
+@pytest.mark.requirement("K15")
+def test_reads_package_component_and_variant(write_package: WritePackage) -> None:
+    body = {"file": "model.onnx", "constraints": {**CPU, "architecture": "arch1", "ep_compatibility_info": "v1;x"}}
+    root = write_package(package({"model_version": "1.2", "description": "what it is"}, v=body))
+    info = open_package(root)
+    assert (info.name, info.version, info.description) == ("m", "1.2", "what it is")
+    (component,) = info.components
+    (variant,) = component.variants
+    assert component.directory == root.resolve() / "models" / "c"
+    assert variant.constraints == Constraints(
+        ep="CPUExecutionProvider", device="cpu", architecture="arch1", ep_compatibility_info="v1;x"
+    )
+    assert variant.directory == root.resolve() / "models/c/v"
+    assert variant.model_path == root.resolve() / "models/c/v/model.onnx"
+    assert str(variant.source.pointer) == "/model_variants/v"
+
+
+@pytest.mark.requirement("K03")
+def test_discovers_folders_with_metadata_in_the_order_of_their_names(write_package: WritePackage) -> None:
+    root = write_package(
+        {
+            "manifest.json": {"model_name": "m"},
+            "models/b/metadata.json": metadata(v={}) | {"component_model_name": "b"},
+            "models/b/v/x.onnx": MODEL,
+            "models/a/metadata.json": metadata(v={}) | {"component_model_name": "a"},
+            "models/a/v/x.onnx": MODEL,
+            "models/without/x.onnx": MODEL,
+            "models/file.txt": MODEL,
+        }
+    )
+    assert [component.name for component in open_package(root).components] == ["a", "b"]
+
+
+@pytest.mark.requirement("K04")
+@pytest.mark.parametrize("entry", [{}, {"model_variants": {}}])
+def test_an_empty_component_entry_takes_its_variants_from_metadata(write_package: WritePackage, entry: Any) -> None:
+    root = write_package(package({"component_models": {"c": entry}}, v={}))
+    assert variant_of(root).model_path == root.resolve() / "models/c/v/model.onnx"
+
+
+@pytest.mark.requirement("K04")
+def test_reads_variants_inline_in_the_manifest(write_package: WritePackage) -> None:
+    inline = {"model_variants": {"v": {"file": "model.onnx", "constraints": CPU}}}
+    root = write_package(
+        {
+            "manifest.json": {"model_name": "m", "component_models": {"c": inline}},
+            "models/c/v/model.onnx": MODEL,
+        }
+    )
+    variant = variant_of(root)
+    assert variant.constraints == Constraints(**CPU)
+    assert variant.source.document == "manifest.json"
+    assert variant.source.pointer == "/component_models/c/model_variants/v"
+
+
+@pytest.mark.requirement("K06")
+def test_metadata_wins_and_the_manifest_fills_what_it_lacks(write_package: WritePackage) -> None:
+    inline = {
+        "file": "b.onnx",
+        "constraints": {"ep": "CUDAExecutionProvider", "device": "gpu", "architecture": "sm_90"},
+        "provider_options": {"a": "manifest"},
+    }
+    own = {
+        "model_file": "a.onnx",
+        "constraints": {"ep": "CPUExecutionProvider", "device": ""},
+        "provider_options": {"b": "metadata"},
+    }
+    files = package({"component_models": {"c": {"model_variants": {"v": inline}}}}, v=own)
+    variant = variant_of(write_package({**files, "models/c/v/a.onnx": MODEL, "models/c/v/b.onnx": MODEL}))
+    assert variant.model_path is not None
+    assert variant.model_path.name == "a.onnx"
+    assert variant.constraints == Constraints(ep="CPUExecutionProvider", device="gpu", architecture="sm_90")
+    assert dict(variant.provider_options) == {"b": "metadata"}
+
+
+@pytest.mark.requirement("K06")
+def test_the_manifest_fills_the_missing_required_file(write_package: WritePackage) -> None:
+    inline = {"file": "b.onnx", "constraints": CPU}
+    files = package({"component_models": {"c": {"model_variants": {"v": inline}}}}, v={})
+    variant = variant_of(write_package({**files, "models/c/v/b.onnx": MODEL}))
+    assert variant.model_path is not None
+    assert variant.model_path.name == "b.onnx"
+    assert variant.constraints == Constraints(**CPU)
+    assert variant.source.document == "models/c/metadata.json"
+
+
+def test_variants_stand_in_the_manifests_order_then_in_that_of_metadata(write_package: WritePackage) -> None:
+    inline: dict[str, Any] = {"model_variants": {"z": {}, "y": {}}}
+    files = package({"component_models": {"c": inline}}, b={}, y={}, a={})
+    models = {f"models/c/{name}/m.onnx": MODEL for name in "abyz"}
+    names = [variant.name for variant in component_of(write_package({**files, **models})).variants]
+    assert names == ["z", "y", "b", "a"]
+
+
+@pytest.mark.requirement("K24")
+def test_keeps_facts_options_and_what_it_does_not_understand(write_package: WritePackage) -> None:
+    body = {
+        "metadata": {"quantization": "int8", "data_types": ["uint8"], "opset": {"": 17}},
+        "session_options": {"session.intra_op_num_threads": "2"},
+        "additional_metadata": [{"x": None}],
+        "sdk_version": 3,
+    }
+    variant = variant_of(write_package(package(v=body)))
+    assert variant.metadata["data_types"] == ("uint8",)
+    assert variant.metadata["opset"][""] == 17
+    assert dict(variant.session_options) == {"session.intra_op_num_threads": "2"}
+    assert variant.additional_metadata[0]["x"] is None
+
+
+def test_model_id_names_the_folder(write_package: WritePackage) -> None:
+    root = write_package({**package(v={"model_id": "phi4-cpu:1"}), "models/c/phi4-cpu_1/model.onnx": MODEL})
+    assert variant_of(root).directory == root.resolve() / "models/c/phi4-cpu_1"
+
+
+def test_a_model_id_frees_the_variants_name_from_the_rules_for_folders(write_package: WritePackage) -> None:
+    files = {**package(), "models/c/metadata.json": metadata(**{"a/b:c": {"model_id": "v"}})}
+    assert variant_of(write_package(files), "a/b:c").directory.name == "v"
+
+
+def test_sanitizes_every_character_that_onnxruntime_replaces() -> None:
+    assert sanitize_model_id('a<>:"/\\|?*b') == "a_________b"
+
+
+def test_several_variants_may_share_a_folder(write_package: WritePackage) -> None:
+    variants = {name: {"model_id": "common", "model_file": f"{name}.onnx"} for name in "ab"}
+    models = {f"models/c/common/{name}.onnx": MODEL for name in "ab"}
+    root = write_package({**package(**variants), **models})
+    assert {variant_of(root, name).directory.name for name in "ab"} == {"common"}
+
+
+# --- where the model file is looked for ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [{}, {"model_file": ""}, {"model_file": "."}])
+def test_takes_the_only_onnx_file_of_the_folder(write_package: WritePackage, body: Any) -> None:
+    root = write_package({**package(v=body), "models/c/v/README.txt": MODEL, "models/c/v/sub/other.onnx": MODEL})
+    assert variant_of(root).model_path == root.resolve() / "models/c/v/model.onnx"
+
+
+def test_takes_the_only_onnx_file_of_a_named_folder_whatever_its_case(write_package: WritePackage) -> None:
+    root = write_package({**package(v={"model_file": "sub"}), "models/c/v/sub/M.ONNX": MODEL})
+    assert variant_of(root).model_path == root.resolve() / "models/c/v/sub/M.ONNX"
+
+
+def test_takes_a_file_relative_to_the_components_folder(write_package: WritePackage) -> None:
+    root = write_package({**package(w={"file": "w.onnx"}, v={"file": "v/model.onnx"}), "models/c/w.onnx": MODEL})
+    assert variant_of(root, "w").model_path == root.resolve() / "models/c/w.onnx"
+    assert variant_of(root, "w").directory == root.resolve() / "models/c"
+    assert variant_of(root, "v").model_path == root.resolve() / "models/c/v/model.onnx"
+
+
+def test_prefers_the_variants_folder_to_the_components(write_package: WritePackage) -> None:
+    root = write_package({**package(v={"file": "model.onnx"}), "models/c/model.onnx": MODEL})
+    assert variant_of(root).model_path == root.resolve() / "models/c/v/model.onnx"
+
+
+@pytest.mark.requirement("K02")
+@pytest.mark.parametrize("names", [[], ["encoder.onnx", "decoder.onnx"]])
+def test_a_genai_variant_is_a_folder(write_package: WritePackage, names: list[str]) -> None:
+    models = {f"models/c/g/{name}": MODEL for name in names}
+    root = write_package({**package(g={}), **models, "models/c/g/genai_config.json": {}})
+    assert (variant_of(root, "g").model_path, variant_of(root, "g").directory.name) == (None, "g")
+
+
+def test_lists_the_candidates_where_there_are_several(write_package: WritePackage) -> None:
+    found = one_finding(write_package({**package(v={}), "models/c/v/b.onnx": MODEL}))
+    assert found == (
+        "models/c/metadata.json#/model_variants/v: the folder 'models/c/v' holds 2 ONNX files: 'b.onnx', 'model.onnx' "
+        "(name one of them in model_file) [ORT031]"
+    )
+
+
+def test_says_where_there_is_no_model(write_package: WritePackage) -> None:
+    found = one_finding(write_package({**package(w={}), "models/c/w/readme.txt": MODEL}))
+    assert "models/c/metadata.json#/model_variants/w: the folder 'models/c/w' holds no ONNX file" in found
+
+
+def test_says_where_the_folder_is_missing(write_package: WritePackage) -> None:
+    assert "the variant's folder 'models/c/w' does not exist" in one_finding(write_package(package(w={})))
+
+
+def test_names_what_is_there_where_the_named_file_is_missing(write_package: WritePackage) -> None:
+    assert one_finding(write_package(package(v={"model_file": "modle.onnx"}))) == (
+        "models/c/metadata.json#/model_variants/v/model_file: model file 'modle.onnx' does not exist in 'models/c/v' "
+        "(there is 'model.onnx') [ORT010]"
+    )
+
+
+# --- what is refused -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("../../../x.onnx", "leads out"),
+        ("/x.onnx", "is absolute"),
+        ("C:x.onnx", "names a drive"),
+        ("a\\b", "backslash"),
+    ],
+)
+def test_refuses_a_model_file_that_leaves_the_package(write_package: WritePackage, reference: str, reason: str) -> None:
+    found = one_finding(write_package(package(v={"file": reference})))
+    assert found.startswith("models/c/metadata.json#/model_variants/v/file: path ")
+    assert reason in found
+    assert "[ORT008]" in found
+
+
+def test_points_into_the_manifest_where_the_manifest_names_the_file(write_package: WritePackage) -> None:
+    inline = {"model_variants": {"v": {"file": "/x"}}}
+    found = one_finding(write_package(package({"component_models": {"c": inline}}, v={})))
+    assert found.startswith("manifest.json#/component_models/c/model_variants/v/file: ")
+
+
+@pytest.mark.parametrize("place", ["models/c/w", "models/c/metadata.json", "models/d", "models/c/v/model.onnx"])
+def test_refuses_links_that_leave_the_package(write_package: WritePackage, tmp_path: Path, place: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "model.onnx").write_bytes(MODEL)
+    root = write_package(package({"component_models": ["c", "d"]} if place == "models/d" else None, v={}))
+    if place == "models/c/w":
+        write_package({"models/c/metadata.json": metadata(w={})})
+    (root / place).unlink(missing_ok=True)
+    target = tmp_path / "outside" / ("model.onnx" if "." in place else "")
+    try:
+        (root / place).symlink_to(target, target_is_directory=target.is_dir())
+    except OSError:
+        pytest.skip("this machine does not let us make symbolic links")
+    found = one_finding(root)
+    assert "leads out of the package through a symbolic link" in found
+    assert "[ORT009]" in found
+
+
+@pytest.mark.parametrize("name", ["..", "../c", "a/b", "con", "", "c "])
+def test_refuses_component_names_that_are_no_folder_names(write_package: WritePackage, name: str) -> None:
+    found = findings_of(write_package(package({"component_models": {name: {}}})))
+    assert [finding.rule for finding in found] == ["ORT008"]
+    assert "component model" in found[0].message
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "nul", "a:b", "v."])
+def test_refuses_variant_names_that_are_no_folder_names(write_package: WritePackage, name: str) -> None:
+    found = one_finding(write_package(package(**{name: {}})))
+    assert f"variant {name!r} " in found
+    assert "name the folder in model_id" in found
+
+
+def test_refuses_a_model_id_that_leads_out(write_package: WritePackage) -> None:
+    assert "model_id '..' leads out of its folder" in one_finding(write_package(package(v={"model_id": ".."})))
+
+
+def test_refuses_a_component_listed_twice(write_package: WritePackage) -> None:
+    found = one_finding(write_package(package({"component_models": ["c", "c"]}, v={})))
+    assert found.startswith("manifest.json#/component_models/1: component model 'c' is listed twice")
+
+
+def test_refuses_a_listed_component_that_is_not_there(write_package: WritePackage) -> None:
+    found = one_finding(write_package(package({"component_models": ["c", "d"]}, v={})))
+    assert "manifest.json#/component_models/d: component model 'd' has no models/d/metadata.json" in found
+
+
+# --- what is only doubtful -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ep", "suggestion"),
+    [
+        ("cpuexecutionprovider", "did you mean CPUExecutionProvider?"),
+        ("OpenVINO", "did you mean OpenVINOExecutionProvider?"),
+        ("MyOwnThing", "use ONNX Runtime's full name"),
+    ],
+)
+def test_warns_of_an_unknown_ep_and_opens(write_package: WritePackage, ep: str, suggestion: str) -> None:
+    root = write_package(package(v={"constraints": {"ep": ep}}))
+    found = one_finding(root)
+    assert found.startswith("models/c/metadata.json#/model_variants/v/constraints/ep: ep ")
+    assert suggestion in found
+    assert variant_of(root).constraints.ep == ep
+
+
+def test_device_is_lower_cased_and_an_unknown_one_is_a_warning(write_package: WritePackage) -> None:
+    root = write_package(package(v={"constraints": {"device": "TPU"}}))
+    assert "constraints/device: device 'tpu' never matches" in one_finding(root)
+    assert variant_of(root).constraints.device == "tpu"
+    root = write_package(package(v={"constraints": {"device": "GPU"}}))
+    assert variant_of(root).constraints.device == "gpu"
+    assert findings_of(root) == []
+
+
+def test_the_folders_name_counts_not_component_model_name(write_package: WritePackage) -> None:
+    root = write_package({**package(), "models/c/metadata.json": metadata(v={}) | {"component_model_name": "other"}})
+    assert "component_model_name is 'other', the folder is 'c'" in one_finding(root)
+    assert component_of(root).variant("v")
+
+
+def test_a_component_without_variants_opens_with_a_warning(write_package: WritePackage) -> None:
+    root = write_package(package())
+    assert "component model 'c' has no variants" in one_finding(root)
+    assert component_of(root).variants == ()
