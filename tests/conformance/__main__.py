@@ -1,0 +1,87 @@
+"""Runs the onnx package's backend cases on our engine, on onnx.reference and on onnxruntime, and prints the table.
+
+``python -m tests.conformance [--suite S]... [--runtime R]... [--case PATTERN] [--every N]``. Exit status 1 where a case
+fails on our engine that is not a known failure, or where a known failure passes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+
+from tests.conformance.cases import SUITES, Case, load_cases
+from tests.conformance.known_failures import KNOWN_FAILURES, RANDOM_CASES
+from tests.conformance.runtimes import RUNTIMES, failure
+
+_OURS = "ortpkg"
+_MOST_REASON = 200
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("--suite", action="append", choices=SUITES, help="only this suite (repeatable)")
+    parser.add_argument("--runtime", action="append", choices=list(RUNTIMES), help="only this runtime (repeatable)")
+    parser.add_argument("--case", default="", help="only cases whose name matches this regular expression")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")  # what the peers warn about is not ours to mend
+    suites = options.suite or list(SUITES)
+    runtimes = options.runtime or list(RUNTIMES)
+    failures: dict[str, dict[str, str]] = {runtime: {} for runtime in runtimes}
+    counts = dict.fromkeys(suites, 0)
+    for suite in suites:
+        cases = [case for case in load_cases(suite) if re.search(options.case, case.name)]
+        chosen = [case for case in cases if case.id not in RANDOM_CASES]
+        counts[suite] = len(chosen)
+        for runtime in runtimes:
+            failures[runtime].update(_run_all(runtime, chosen))
+    _print_failures(failures)
+    _print_table(counts, failures)
+    return _status(failures.get(_OURS, {}), {case for case in KNOWN_FAILURES if re.search(options.case, case)}, suites)
+
+
+def _run_all(runtime: str, cases: Sequence[Case]) -> dict[str, str]:
+    found = {}
+    for index, case in enumerate(cases):
+        if sys.stderr.isatty():
+            print(f"\r{runtime}: {case.suite} {index + 1}/{len(cases)} ", end="", file=sys.stderr)
+        reason = failure(RUNTIMES[runtime], case)
+        if reason is not None:
+            found[case.id] = reason
+    return found
+
+
+def _print_failures(failures: dict[str, dict[str, str]]) -> None:
+    for runtime, reasons in failures.items():
+        for case, reason in reasons.items():
+            print(f"{runtime}: {case}: {reason[:_MOST_REASON]}")
+
+
+def _print_table(counts: dict[str, int], failures: dict[str, dict[str, str]]) -> None:
+    runtimes = list(failures)
+    print(f"\n{'suite':<20}{'cases':>7}" + "".join(f"{runtime:>22}" for runtime in runtimes))
+    for suite in [*counts, "all"]:
+        count = sum(counts.values()) if suite == "all" else counts[suite]
+        line = f"{suite:<20}{count:>7}"
+        for runtime in runtimes:
+            failed = sum(suite in ("all", case.split("/")[0]) for case in failures[runtime])
+            passed = count - failed
+            line += f"{passed:>13} ({passed / max(count, 1):6.1%})"
+        print(line)
+    print(f"\n{len(RANDOM_CASES)} cases that draw random numbers are left out.")
+
+
+def _status(ours: dict[str, str], known: set[str], suites: Sequence[str]) -> int:
+    unexpected = sorted(set(ours) - set(KNOWN_FAILURES))
+    mended = sorted(case for case in known - set(ours) if case.split("/")[0] in suites)
+    for case in unexpected:
+        print(f"not among the known failures: {case}")
+    for case in mended:
+        print(f"a known failure that passes: {case}")
+    return 1 if unexpected or mended else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,72 @@
+"""The runtimes that the conformance table compares: ours, the reference implementation, onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+
+from tests.conformance.cases import Case, as_value
+from tests.conformance.comparison import difference
+
+Runtime = Callable[[onnx.ModelProto], Callable[[Sequence[Any]], list[Any]]]
+
+
+def _fed_names(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[str]:
+    """The graph inputs that ``inputs`` are for: all, or those without a default value."""
+    initialized = {initializer.name for initializer in model.graph.initializer}
+    names = [value.name for value in model.graph.input]
+    free = [name for name in names if name not in initialized]
+    return free if len(free) == len(inputs) else names[: len(inputs)]
+
+
+def ortpkg_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
+    """Our engine with its CPU provider alone."""
+    from ortpkg.session.inference_session import InferenceSession
+
+    session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return lambda inputs: session.run(None, dict(zip(_fed_names(model, inputs), inputs, strict=True)))
+
+
+def reference_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
+    """onnx.reference."""
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(model)
+    return lambda inputs: [
+        as_value(value) for value in evaluator.run(None, dict(zip(_fed_names(model, inputs), inputs, strict=True)))
+    ]
+
+
+def onnxruntime_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
+    """onnxruntime with its CPU provider alone."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return lambda inputs: [
+        as_value(value) for value in session.run(None, dict(zip(_fed_names(model, inputs), inputs, strict=True)))
+    ]
+
+
+RUNTIMES: dict[str, Runtime] = {
+    "ortpkg": ortpkg_runtime,
+    "onnx.reference": reference_runtime,
+    "onnxruntime": onnxruntime_runtime,
+}
+
+
+def failure(runtime: Runtime, case: Case) -> str | None:
+    """Why ``case`` fails on ``runtime``, in one line; None where it passes."""
+    try:
+        model = case.load_model()
+        run = runtime(model)
+        for data_set in case.load_data_sets():
+            problem = difference(run(data_set.inputs), data_set.outputs, rtol=case.rtol, atol=case.atol)
+            if problem:
+                return problem
+    except Exception as error:  # noqa: BLE001  # whatever a runtime raises is why the case fails
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return None
