@@ -12,7 +12,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity
 
@@ -96,23 +96,21 @@ class Output:
 
         console = _console(sys.stdout)
         table = Table(
-            title=Text(plain(title), style="bold") if title else None,
-            title_justify="left",
             box=box.SIMPLE_HEAD if console.is_terminal else None,
             header_style="bold",
             pad_edge=False,
             padding=(0, 2, 0, 0),
         )
         for column in columns:
-            table.add_column(
-                Text(column.heading),
-                justify="right" if column.is_numeric else "left",
-                style=column.style,
-                overflow="fold",
-            )
+            justify: Literal["left", "right"] = "right" if column.is_numeric else "left"
+            table.add_column(Text(column.heading), justify=justify, style=column.style, overflow="fold")
         for row in rows:
-            table.add_row(*(cell if isinstance(cell, Text) else Text(plain(cell)) for cell in row))
-        console.print(table)
+            table.add_row(*(Text(plain(cell)) for cell in row))
+        if title:
+            self.line(title, style="bold")
+        with console.capture() as captured:
+            console.print(table)
+        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
     def _print(self, stream: IO[str], text: object, style: str) -> None:
         if style and stream.isatty():

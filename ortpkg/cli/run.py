@@ -202,8 +202,9 @@ def _summary(report: SampleReport) -> str:
         parts.append(f"{report.right} of {report.labelled} right ({100 * report.right / report.labelled:.1f} %)")
     if report.matches is not None:
         bounds = ", ".join(
-            f"{name} off by at most {report.errors[name]:.2g} (allowed {tolerance.absolute:g} + {tolerance.relative:g} of it)"
-            for name, tolerance in report.tolerances.items()
+            f"{name} off by at most {report.errors[name]:.2g} "
+            f"(allowed {allowed.absolute:g} + {allowed.relative:g} of it)"
+            for name, allowed in report.tolerances.items()
         )
         word = (
             "outputs match what the package expects"
