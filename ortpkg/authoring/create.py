@@ -1,0 +1,282 @@
+"""Makes packages and changes them: create, init_package, add_variant, remove_variant.
+
+Each function plans first (reads, compares, refuses) and writes afterwards, through ``package.transaction``: whatever
+goes wrong, there is the old package or the new one. All of them wait for another command that changes the same package.
+
+Parameters that all share: ``progress`` is called with (file, bytes done, bytes in total) while files are copied;
+``notify`` is told warnings and what is waited for, a sentence each (left out, they are logged); ``operations`` is how
+the disk is changed, which tests replace to fail.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.document_edits import adding_variant, new_documents, removing_component, removing_variant
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
+from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
+from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
+from ortpkg.graph.model_signature import ModelSignature
+from ortpkg.names import did_you_mean
+from ortpkg.package.file_operations import FileOperations, Progress
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.metadata_format import MODELS
+from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.package.package_lock import lock_package
+from ortpkg.package.reader import open_package
+from ortpkg.package.transaction import PackageChange, commit_change, create_package, recover
+
+DEFAULT_COMPONENT = "model"
+_PACKAGE_SUFFIX = ".ortpackage"
+
+logger = logging.getLogger(__name__)
+
+
+def init_package(
+    root: str | PathLike[str],
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Makes a package without component models at ``root``; :func:`add_variant` fills it.
+
+    ``name`` defaults to the directory's name without ``.ortpackage``. AuthoringError where something is at ``root``
+    already (an empty directory is fine).
+    """
+    target = _absolute(root)
+    change = PackageChange(
+        documents=new_documents(name=_package_name(target, name), version=version), new_directories={}
+    )
+    with lock_package(target, on_wait=notify):
+        create_package(target, change, operations=operations)
+        return open_package(target)
+
+
+def create(
+    root: str | PathLike[str],
+    models: Sequence[NewVariant],
+    *,
+    name: str | None = None,
+    component: str = DEFAULT_COMPONENT,
+    version: str | None = None,
+    description: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Makes a whole package with one component model from ``models``, one variant each, in their order.
+
+    Raises:
+        AuthoringError: something is at ``root`` already, a name is taken or not portable, the models differ in inputs
+            or outputs (unless ``force``), or the disk is full.
+        ModelError: a model file is missing or wrong.
+        UsageError: no model was given, or an unknown device.
+    """
+    notify = notify or logger.warning
+    target = _absolute(root)
+    if not models:
+        raise UsageError("no model was given: name at least one, or make an empty package with init")
+    check_new_name("component", component, ())
+    prepared = prepare_variants(models, notify)
+    _check_agreement(prepared, force, notify)
+    documents = new_documents(
+        name=_package_name(target, name),
+        version=version,
+        description=description,
+        component=component,
+        variants={variant.name: variant.entry for variant in prepared},
+        signature=next((each.files.facts.signature for each in prepared if each.files.facts), None),
+    )
+    directories = {f"{MODELS}/{component}/{each.name}": each.files.sources for each in prepared}
+    with lock_package(target, on_wait=notify):
+        change = PackageChange(documents=documents, new_directories=directories)
+        create_package(target, change, operations=operations, progress=progress)
+        return open_package(target)
+
+
+def add_variant(
+    root: str | PathLike[str],
+    model: str | PathLike[str],
+    *,
+    component: str = DEFAULT_COMPONENT,
+    variant: str | None = None,
+    ep: str | None = None,
+    device: str | None = None,
+    architecture: str | None = None,
+    compatibility_info: str | None = None,
+    session_options: Mapping[str, str] = EMPTY,
+    provider_options: Mapping[str, str] = EMPTY,
+    force: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Copies a model file (with its data files) or folder into the package, as a variant of ``component``.
+
+    Only the component's metadata.json changes (K18), and digests.json; manifest.json does when the component is new.
+    What the flags leave open comes from the model's own metadata; see :class:`NewVariant`.
+
+    Raises:
+        AuthoringError: the variant's name is taken or not portable, its inputs or outputs differ from its siblings'
+            (unless ``force``), a file is no plain file, or the disk is full.
+        ModelError: the model file, or a file that it names, is missing or wrong.
+        UsageError: an unknown device.
+        PackageError: ``root`` is no valid package.
+        PackageBusyError: another command does not finish changing it.
+    """
+    notify = notify or logger.warning
+    target = _absolute(root)
+    wanted = NewVariant(
+        model=Path(model),
+        name=variant,
+        ep=ep,
+        device=device,
+        architecture=architecture,
+        compatibility_info=compatibility_info,
+        session_options=session_options,
+        provider_options=provider_options,
+    )
+    package = open_package(target)
+    _check_is_outside(target, wanted.model)
+    (prepared,) = prepare_variants([wanted], notify)
+    with lock_package(target, on_wait=notify):
+        recover(target, operations=operations)
+        package = open_package(target)
+        change = _adding(package, component, prepared, force, notify)
+        commit_change(target, change, operations=operations, progress=progress)
+        return open_package(target)
+
+
+def remove_variant(
+    root: str | PathLike[str],
+    variant: str,
+    *,
+    component: str | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Takes a variant and its files out of the package; files that another variant uses stay.
+
+    The last variant of a component takes the component along, since one without variants cannot be run; a package that
+    loses its only component is as :func:`init_package` leaves it. ``component`` may be left out where there is but one.
+
+    Raises:
+        UnknownComponentError: no such component or variant, or none was named where there are several.
+        AuthoringError: the component would go, but pipeline.json or samples.json uses it; or the disk is full.
+        PackageError: ``root`` is no valid package.
+        PackageBusyError: another command does not finish changing it.
+    """
+    target = _absolute(root)
+    open_package(target)
+    with lock_package(target, on_wait=notify or logger.warning):
+        recover(target, operations=operations)
+        package = open_package(target)
+        change = _removing(package, _component_of(package, component), variant)
+        commit_change(target, change, operations=operations)
+        return open_package(target)
+
+
+def _adding(
+    package: PackageInfo, component: str, prepared: PreparedVariant, force: bool, notify: Notify
+) -> PackageChange:
+    existing = package.component(component)
+    if existing is None:
+        check_new_name("component", component, [each.name for each in package.components])
+    else:
+        names = {name for each in existing.variants for name in (each.name, each.directory.name)}
+        check_new_name("variant", prepared.name, sorted(names))
+        _check_agreement([prepared], force, notify, siblings=_signatures(existing, notify))
+    signature = prepared.files.facts.signature if prepared.files.facts else None
+    return PackageChange(
+        documents=adding_variant(package, component, prepared.name, prepared.entry, signature),
+        new_directories={f"{MODELS}/{component}/{prepared.name}": prepared.files.sources},
+    )
+
+
+def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> PackageChange:
+    found = component.variant(variant)
+    if found is None:
+        known = [each.name for each in component.variants]
+        listed = ", ".join(map(quoted, known)) or "none"
+        message = f"component model {quoted(component.name)} has no variant {quoted(variant)}"
+        raise UnknownComponentError(f"{message}{did_you_mean(variant, known)}; it has {listed}", known=known)
+    if len(component.variants) > 1:
+        documents = removing_variant(package, component.name, variant)
+        return PackageChange(documents=documents, new_directories={}, removes=files_of_variant(package, found))
+    check_component_is_free(package, component.name)
+    return PackageChange(
+        documents=removing_component(package, component.name),
+        new_directories={},
+        removes=files_of_component(package, component),
+    )
+
+
+def _component_of(package: PackageInfo, name: str | None) -> ComponentInfo:
+    known = [each.name for each in package.components]
+    listed = ", ".join(map(quoted, known)) or "none"
+    if name is None and len(known) == 1:
+        return package.components[0]
+    if name is None:
+        raise UnknownComponentError(f"the package has {len(known)} component models ({listed}): name one", known=known)
+    found = package.component(name)
+    if found is None:
+        message = f"the package has no component model {quoted(name)}{did_you_mean(name, known)}; it has {listed}"
+        raise UnknownComponentError(message, known=known)
+    return found
+
+
+def _check_agreement(
+    prepared: Sequence[PreparedVariant],
+    force: bool,
+    notify: Notify,
+    siblings: Sequence[tuple[str, ModelSignature]] = (),
+) -> None:
+    """Compares each variant with ``siblings`` and with those before it; ``force`` makes a warning of a refusal."""
+    seen = list(siblings)
+    for variant in prepared:
+        if variant.files.facts is None:
+            continue
+        ours = variant.files.facts.signature
+        for name, theirs in seen:
+            if found := differences(ours, theirs):
+                message = f"variant {quoted(variant.name)} cannot stand for {quoted(name)}: {'; '.join(found)}"
+                if not force:
+                    raise AuthoringError(f"{message} (force adds it nevertheless)")
+                notify(message)
+        seen.append((variant.name, ours))
+
+
+def _signatures(component: ComponentInfo, notify: Notify) -> list[tuple[str, ModelSignature]]:
+    """What the component's variants take and give; a damaged one cannot be compared with, which is said."""
+    found = []
+    for variant in component.variants:
+        if variant.model_path is None:
+            continue
+        try:
+            found.append((variant.name, read_model_facts(variant.model_path).signature))
+        except ModelError as error:
+            notify(f"inputs and outputs were not compared with variant {quoted(variant.name)}: {error}")
+    return found
+
+
+def _check_is_outside(root: Path, model: Path) -> None:
+    """A folder that holds the package would be copied into itself."""
+    if model.is_dir() and root.resolve().is_relative_to(model.resolve()):
+        raise AuthoringError(f"{quoted(model)} holds the package itself: pass the folder of one variant")
+
+
+def _package_name(root: Path, name: str | None) -> str:
+    return name or root.name.removesuffix(_PACKAGE_SUFFIX) or root.name
+
+
+def _absolute(root: str | PathLike[str]) -> Path:
+    return Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow

@@ -1,0 +1,150 @@
+"""A variant that somebody asks for, and what becomes of it once its files have been looked at."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.authoring.document_edits import VariantEntry
+from ortpkg.authoring.model_facts import complete_constraints, variant_metadata
+from ortpkg.authoring.variant_files import VariantFiles, collect_variant_files
+from ortpkg.devices.ep_names import CPU_EP
+from ortpkg.devices.hardware import DeviceType
+from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.package_info import Constraints
+from ortpkg.package.path_resolver import why_not_a_name
+
+Notify = Callable[[str], None]
+"""Told, a sentence each, what a user should know though it is no error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVariant:
+    """One variant to be made from a model file or a folder.
+
+    Attributes:
+        model: an ONNX file (its data files come along) or a folder with one, or with a genai_config.json.
+        name: of the variant; left out, the file's stem or the folder's name.
+        ep: execution provider, by name or alias ("cpu", "cuda", "openvino"); left out, the one that compiled the model,
+            or else any.
+        device: "cpu", "gpu" or "npu"; left out, any.
+        architecture, compatibility_info: left out, what the model's own metadata says.
+        session_options, provider_options: kept with the variant.
+    """
+
+    model: Path
+    name: str | None = None
+    ep: str | None = None
+    device: str | None = None
+    architecture: str | None = None
+    compatibility_info: str | None = None
+    session_options: Mapping[str, str] = EMPTY
+    provider_options: Mapping[str, str] = EMPTY
+
+    @classmethod
+    def for_cpu(cls, model: Path) -> NewVariant:
+        """What ``--cpu MODEL`` means: the CPU execution provider, which runs every model, on the CPU."""
+        return cls(model=model, ep=CPU_EP, device=DeviceType.CPU)
+
+    @classmethod
+    def for_gpu(cls, model: Path) -> NewVariant:
+        """What ``--gpu MODEL`` means: a GPU, with the EP that compiled the model, or else any EP.
+
+        A plain ONNX file runs on every EP that has a GPU (CUDA, DirectML, OpenVINO, ...), and a variant without ``ep``
+        matches any, so naming one would only exclude machines.
+        """
+        return cls(model=model, device=DeviceType.GPU)
+
+    @classmethod
+    def for_npu(cls, model: Path) -> NewVariant:
+        """What ``--npu MODEL`` means: an NPU; the EP as for :meth:`for_gpu`."""
+        return cls(model=model, device=DeviceType.NPU)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedVariant:
+    """A variant whose files were found good: what to copy, and what the documents will say."""
+
+    name: str
+    files: VariantFiles
+    entry: VariantEntry
+
+
+def prepare_variants(wanted: Iterable[NewVariant], notify: Notify) -> list[PreparedVariant]:
+    """Looks at the files of each variant, and names those that have no name after their file.
+
+    Two files of one stem (``cpu/model.onnx`` and ``gpu/model.onnx``) are told apart by their devices:
+    ``model-cpu``, ``model-gpu``.
+
+    Raises AuthoringError for a name that is taken or not portable, UsageError for an unknown device, and what
+    :func:`~ortpkg.authoring.variant_files.collect_variant_files` raises.
+    """
+    wanted = list(wanted)
+    stems = [_stem(each.model) for each in wanted]
+    prepared: list[PreparedVariant] = []
+    for each, stem in zip(wanted, stems, strict=True):
+        default = f"{stem}-{each.device}" if stems.count(stem) > 1 and each.device else stem
+        name = default if each.name is None else each.name
+        check_new_name("variant", name, [other.name for other in prepared])
+        prepared.append(_prepare(each, name, notify))
+    return prepared
+
+
+def check_new_name(what: str, name: str, taken: Iterable[str]) -> None:
+    """Refuses a name that is not portable, or that a file system without case takes for one of ``taken``."""
+    if reason := why_not_a_name(name):
+        raise AuthoringError(f"the {what} name {quoted(name)} {reason}: choose another one")
+    for other in taken:
+        if _folded(other) == _folded(name):
+            same = "" if other == name else f" (where case does not count, {quoted(other)} is the same)"
+            raise AuthoringError(
+                f"there is a {what} {quoted(name)} already{same}: choose another name, or remove that one first"
+            )
+
+
+def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
+    given = Constraints(
+        ep=wanted.ep or None,
+        device=_checked_device(wanted.device),
+        architecture=wanted.architecture or None,
+        ep_compatibility_info=wanted.compatibility_info or None,
+    )
+    files = collect_variant_files(wanted.model)
+    entry = VariantEntry(
+        model_file=files.model_file,
+        constraints=complete_constraints(given, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")),
+        session_options=_checked_options("session", wanted.session_options),
+        provider_options=_checked_options("provider", wanted.provider_options),
+        metadata=variant_metadata(files.facts, files.nbytes),
+    )
+    return PreparedVariant(name=name, files=files, entry=entry)
+
+
+def _stem(model: Path) -> str:
+    """The file's name without its extension, or the folder's name; "." and ".." by their real names."""
+    real = model if model.name not in ("", "..") else model.resolve()
+    return real.name if model.is_dir() else real.stem
+
+
+def _checked_device(device: str | None) -> str | None:
+    if not device:
+        return None
+    known = [str(each) for each in DeviceType]
+    if device.lower() not in known:
+        raise UsageError(f"device {quoted(device)} is none of {', '.join(known)}{did_you_mean(device, known)}")
+    return device.lower()
+
+
+def _checked_options(what: str, options: Mapping[str, object]) -> Mapping[str, str]:
+    for key, value in options.items():
+        if not key or not isinstance(value, str):
+            raise UsageError(f"the {what} option {quoted(key)} is {quoted(value)}: keys and values are texts, e.g. '1'")
+    return {key: str(value) for key, value in options.items()}
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()

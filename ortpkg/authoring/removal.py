@@ -1,0 +1,85 @@
+"""What may be deleted when a variant or a component leaves: only files that nothing else of the package uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.variant_files import data_files
+from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.package.pipeline import pipeline_components, read_pipeline
+from ortpkg.package.samples import read_samples
+from ortpkg.package.sidecar import PIPELINE, SAMPLES
+
+
+def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, ...]:
+    """The variant's folder, or the files in it that are its own where other variants share the folder.
+
+    Relative to the root, with ``/``.
+    """
+    others = [
+        other
+        for component in package.components
+        for other in component.variants
+        if (other.component_name, other.name) != (variant.component_name, variant.name)
+    ]
+    component = package.component(variant.component_name)
+    assert component is not None
+    is_below_component = variant.directory != component.directory and variant.directory.is_relative_to(
+        component.directory
+    )
+    if is_below_component and not any(_touches(variant.directory, other) for other in others):
+        return _relative(package, [variant.directory])
+    neighbours = [_used_files(other) for other in others if _touches(variant.directory, other)]
+    if any(files is None for files in neighbours):
+        return ()  # nobody can say which files a set of files, or a damaged model, needs
+    used = {path for files in neighbours for path in files or ()}
+    return _relative(package, [path for path in _used_files(variant) or () if path not in used])
+
+
+def files_of_component(package: PackageInfo, component: ComponentInfo) -> tuple[str, ...]:
+    """The component's folder; nothing where another component's variant lies in it."""
+    others = [variant for each in package.components if each.name != component.name for variant in each.variants]
+    if any(_touches(component.directory, other) for other in others):
+        return ()
+    return _relative(package, [component.directory]) if component.directory.is_dir() else ()
+
+
+def check_component_is_free(package: PackageInfo, component: str) -> None:
+    """AuthoringError where pipeline.json or samples.json uses the component that is to go."""
+    pipeline = read_pipeline(package)
+    users = [PIPELINE] if pipeline is not None and component in pipeline_components(pipeline) else []
+    meant = (component, None) if pipeline is None else (component,)
+    users += [SAMPLES] if any(sample.component in meant for sample in read_samples(package)) else []
+    if users:
+        raise AuthoringError(
+            f"this is the last variant of component model {quoted(component)}, which {' and '.join(users)} uses: "
+            "change that first, or add another variant"
+        )
+
+
+def _touches(directory: Path, variant: VariantInfo) -> bool:
+    """Whether deleting ``directory`` would take something from ``variant``, or it lies among that one's files."""
+    paths = [variant.directory] + ([variant.model_path] if variant.model_path is not None else [])
+    return any(path.is_relative_to(directory) for path in paths) or directory.is_relative_to(variant.directory)
+
+
+def _used_files(variant: VariantInfo) -> list[Path] | None:
+    """The model file and its data files; None for a set of files, or a model that cannot be read."""
+    if variant.model_path is None:
+        return None
+    try:
+        locations = data_files(read_model_facts(variant.model_path).signature)
+    except ModelError:
+        return None
+    return [variant.model_path, *(variant.model_path.parent / location for location in locations)]
+
+
+def _relative(package: PackageInfo, paths: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(
+        path.relative_to(package.root).as_posix()
+        for path in paths
+        if path.exists() and path.is_relative_to(package.root)
+    )
