@@ -73,6 +73,21 @@ class Attribute:
     value: Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueAnnotation:
+    """What a model says of a value beyond its type; nothing here depends on it, and it survives a round trip.
+
+    Attributes:
+        doc_string, metadata: free text.
+        denotation: what the value means, e.g. "IMAGE"; ``dim_denotations``: likewise per dimension ("DATA_BATCH").
+    """
+
+    doc_string: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    denotation: str = ""
+    dim_denotations: tuple[str, ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Node:
     """One operator application. Change it only through its graph.
@@ -140,10 +155,12 @@ class Graph:
 
     Attributes:
         name: the graph's name.
-        opset_imports: domain → version, shared by a model's main graph and all its sub-graphs.
+        opset_imports: domain → version; one dictionary shared by a model's main graph and all its sub-graphs.
         inputs, outputs: value names in order.
         types: value name → type, for every value whose type is known.
         initializers: name → constant. An initializer that is also an input is only a default value.
+        annotations: value name → what a model says of a value beyond its type; only for values with any.
+        quantization_annotations: value name → ONNX's quantization parameters (key → value name), carried along.
         parent: the graph around a sub-graph, else None.
     """
 
@@ -152,20 +169,38 @@ class Graph:
     ) -> None:
         self.name = name
         self.parent = parent
-        self.opset_imports: dict[str, int] = dict(opset_imports or {})
-        self.inputs: tuple[str, ...] = ()
-        self.outputs: tuple[str, ...] = ()
+        if parent is not None and opset_imports is None:
+            self.opset_imports: dict[str, int] = parent.opset_imports
+        else:
+            self.opset_imports = dict(opset_imports or {})
         self.types: dict[str, ValueType] = {}
         self.initializers: dict[str, Initializer] = {}
         self.doc_string = ""
         self.metadata: dict[str, str] = {}
+        self.annotations: dict[str, ValueAnnotation] = {}
+        self.quantization_annotations: dict[str, Mapping[str, str]] = {}
+        # Dictionaries, not sets: they keep the order and find a name at once.
+        self._inputs: dict[str, None] = {}
+        self._outputs: tuple[str, ...] = ()
+        self._output_names: frozenset[str] = frozenset()
         self._nodes: dict[int, Node] = {}
         self._next_index = 0
+        self._positions: dict[int, int] = {}
         self._producers: dict[str, int] = {}
         self._uses: dict[str, dict[Use, None]] = {}
+        # Of the outermost graph: every name that a graph of this model ever had, and the last number per made-up stem.
+        self._taken: set[str] = set()
         self._made_names: dict[str, int] = {}
 
     # --- reading -----------------------------------------------------------------------------------------------------
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return self._outputs
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -182,6 +217,10 @@ class Graph:
     def has_node(self, index: int) -> bool:
         return index in self._nodes
 
+    def position_of(self, node: Node) -> int:
+        """Where the node stands among the others when nothing else decides; a removed node's position stays known."""
+        return self._positions.get(node.index, node.index)
+
     def producer_of(self, value: str) -> Node | None:
         """The node of this graph that makes ``value``; None for inputs, initializers and outer values."""
         index = self._producers.get(value)
@@ -196,11 +235,18 @@ class Graph:
         return [self._nodes[i] for i in dict.fromkeys(use.node_index for use in self._uses.get(value, ()))]
 
     def is_output(self, value: str) -> bool:
-        return value in self.outputs
+        return value in self._output_names
+
+    def is_input(self, value: str) -> bool:
+        return value in self._inputs
 
     def is_constant(self, value: str) -> bool:
         """Whether ``value`` is an initializer that no caller can override."""
-        return value in self.initializers and value not in self.inputs
+        return value in self.initializers and value not in self._inputs
+
+    def used_values(self) -> tuple[str, ...]:
+        """Every value that a node of this graph uses, in order of first use."""
+        return tuple(self._uses)
 
     def type_of(self, value: str) -> ValueType | None:
         """The type of a value of this graph or of a graph around it."""
@@ -217,22 +263,33 @@ class Graph:
         while graph is not None:
             if graph.is_constant(value):
                 return graph.initializers[value]
-            if value in graph._producers or value in graph.inputs:
+            if value in graph._producers or value in graph._inputs:
                 return None
             graph = graph.parent
         return None
 
     def defines(self, value: str) -> bool:
         """Whether ``value`` is made in this graph (not in one around it)."""
-        return value in self._producers or value in self.initializers or value in self.inputs
+        return value in self._producers or value in self.initializers or value in self._inputs
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def set_inputs(self, names: Sequence[str]) -> None:
-        self.inputs = tuple(names)
+        """Names the graph's inputs. InvalidGraphError where a name stands twice, or a node makes that value."""
+        inputs = dict.fromkeys(names)
+        if len(inputs) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidGraphError(f"graph {quoted(self.name)} has the input {quoted(twice)} twice")
+        made = next((name for name in names if name in self._producers), None)
+        if made is not None:
+            raise InvalidGraphError(f"{quoted(made)} is both an input of the graph and a node's output")
+        self._inputs = inputs
+        self._take(names)
 
     def set_outputs(self, names: Sequence[str]) -> None:
-        self.outputs = tuple(names)
+        self._outputs = tuple(names)
+        self._output_names = frozenset(names)
+        self._take(names)
 
     def set_type(self, value: str, value_type: ValueType) -> None:
         self.types[value] = value_type
@@ -242,6 +299,7 @@ class Graph:
         if initializer.name in self._producers:
             raise InvalidGraphError(f"{quoted(initializer.name)} is both an initializer and a node's output")
         self.initializers[initializer.name] = initializer
+        self._take((initializer.name,))
 
     def remove_initializer(self, name: str) -> None:
         del self.initializers[name]
@@ -260,8 +318,12 @@ class Graph:
         execution_provider: str = "",
         doc_string: str = "",
         metadata: Mapping[str, str] | None = None,
+        at: Node | None = None,
     ) -> Node:
-        """Adds a node at the end. InvalidGraphError where one of its outputs already has a producer."""
+        """Adds a node at the end, or where ``at`` stands or stood (its successor in a rewrite).
+
+        InvalidGraphError where one of its outputs already has a producer.
+        """
         index = self._next_index
         node = Node(
             index=index,
@@ -277,23 +339,19 @@ class Graph:
             doc_string=doc_string,
             metadata=dict(metadata or {}),
         )
-        for output in node.outputs:
-            if output and (output in self._producers or output in self.initializers or output in self.inputs):
-                raise InvalidGraphError(f"{node}: its output {quoted(output)} already has a producer", node_name=name)
+        self._check_outputs_are_free(node, node.outputs)
         self._next_index += 1
         self._nodes[index] = node
-        for output in node.outputs:
-            if output:
-                self._producers[output] = index
+        if at is not None:
+            self._positions[index] = self.position_of(at)
+        self._add_outputs(node)
         self._add_uses(node)
         return node
 
     def remove_node(self, node: Node) -> None:
         """Removes a node; its outputs then have no producer (give them one, or replace their uses first)."""
         self._remove_uses(node)
-        for output in node.outputs:
-            if output:
-                del self._producers[output]
+        self._remove_outputs(node)
         del self._nodes[node.index]
 
     def replace_input(self, node: Node, slot: int, value: str) -> None:
@@ -313,15 +371,11 @@ class Graph:
         self._add_uses(node)
 
     def set_node_outputs(self, node: Node, outputs: Sequence[str]) -> None:
-        for output in node.outputs:
-            if output:
-                del self._producers[output]
+        """Names what ``node`` makes. InvalidGraphError, and nothing changed, where another makes one of them."""
+        self._check_outputs_are_free(node, outputs)
+        self._remove_outputs(node)
         node.outputs = tuple(outputs)
-        for output in node.outputs:
-            if output:
-                if output in self._producers:
-                    raise InvalidGraphError(f"{node}: its output {quoted(output)} already has a producer")
-                self._producers[output] = node.index
+        self._add_outputs(node)
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
         node.attributes = dict(attributes)
@@ -347,28 +401,58 @@ class Graph:
     def replace_outer_uses(self, old: str, new: str) -> None:
         """In a sub-graph: takes the outer value ``new`` for ``old`` everywhere, its outputs included."""
         self.replace_all_uses(old, new)
-        self.outputs = tuple(new if value == old else value for value in self.outputs)
+        if old in self._output_names:
+            self.set_outputs([new if value == old else value for value in self.outputs])
+
+    def outer_values(self) -> tuple[str, ...]:
+        """What a sub-graph takes from the graphs around it: its implicit inputs, in order of first use."""
+        used = [value for value in self._uses if not self.defines(value)]
+        return tuple(dict.fromkeys([*used, *(value for value in self._outputs if not self.defines(value))]))
+
+    def reserve_names(self, names: Iterable[str]) -> None:
+        """Keeps :meth:`make_name` from making these names up."""
+        self._take(names)
 
     def make_name(self, stem: str) -> str:
-        """A value name that no graph of this model uses yet."""
+        """A value name that no graph of this model has used yet, sub-graphs included."""
+        root = self._root()
+        number = root._made_names.get(stem, 0)
+        while f"{stem}__{number}" in root._taken:
+            number += 1
+        root._made_names[stem] = number + 1
+        name = f"{stem}__{number}"
+        root._taken.add(name)
+        return name
+
+    def _root(self) -> Graph:
         root = self
         while root.parent is not None:
             root = root.parent
-        number = root._made_names.get(stem, 0)
-        while True:
-            name = f"{stem}__{number}"
-            number += 1
-            if not self._is_taken(name):
-                root._made_names[stem] = number
-                return name
+        return root
 
-    def _is_taken(self, name: str) -> bool:
-        graph: Graph | None = self
-        while graph is not None:
-            if graph.defines(name) or name in graph._uses or name in graph.types:
-                return True
-            graph = graph.parent
-        return False
+    def _take(self, names: Iterable[str]) -> None:
+        self._root()._taken.update(names)
+
+    def _check_outputs_are_free(self, node: Node, outputs: Sequence[str]) -> None:
+        seen: set[str] = set()
+        for output in outputs:
+            made_elsewhere = self._producers.get(output, node.index) != node.index
+            if output and (made_elsewhere or output in seen or output in self.initializers or output in self._inputs):
+                raise InvalidGraphError(
+                    f"{node}: its output {quoted(output)} already has a producer", node_name=node.name
+                )
+            seen.add(output)
+
+    def _add_outputs(self, node: Node) -> None:
+        for output in node.outputs:
+            if output:
+                self._producers[output] = node.index
+        self._take(node.outputs)
+
+    def _remove_outputs(self, node: Node) -> None:
+        for output in node.outputs:
+            if output:
+                del self._producers[output]
 
     def _uses_of(self, node: Node) -> Iterable[tuple[str, Use]]:
         for slot, value in enumerate(node.inputs):

@@ -15,12 +15,10 @@ class ModelLimits:
         model_nbytes: of the ONNX file itself, without external data. Protobuf allows no message of 2 GiB.
         node_count: of all graphs together, with functions inlined.
         subgraph_depth: graphs within graphs, and functions calling functions.
-        attribute_nbytes: of one attribute's tensor or list.
         dense_nbytes: of a sparse initializer when made dense.
     """
 
     model_nbytes: int = 2 * _GIB - 1
     node_count: int = 2_000_000
     subgraph_depth: int = 32
-    attribute_nbytes: int = 1 * _GIB
     dense_nbytes: int = 2 * _GIB

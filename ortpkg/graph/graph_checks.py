@@ -1,0 +1,68 @@
+"""Rules that a graph must keep: ONNX's own, raised as errors, and the use lists', for tests and debugging."""
+
+from __future__ import annotations
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.graph import Graph, Node, Use
+from ortpkg.graph.topology import topological_order
+
+
+def verify_graph(graph: Graph) -> None:
+    """Raises InvalidGraphError, naming node and value, for undefined inputs or outputs and for cycles.
+
+    Sub-graphs are included: what they miss shows as an implicit input of their node.
+    """
+    for node in graph.nodes:
+        for value in (*node.inputs, *node.implicit_inputs):
+            if value and not graph.defines(value):
+                inside = "a sub-graph of " if value in node.implicit_inputs else ""
+                raise InvalidGraphError(
+                    f"{inside}{node} takes {quoted(value)}, which nothing in the graph makes", node_name=node.name
+                )
+    for output in graph.outputs:
+        if not graph.defines(output):
+            raise InvalidGraphError(f"nothing makes the graph's output {quoted(output)}")
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        topological_order(current)
+        for node in current.nodes:
+            pending.extend(node.subgraphs.values())
+
+
+def check_consistency(graph: Graph) -> list[str]:
+    """Compares producers, use lists and implicit inputs with the nodes; one text per difference, empty when right."""
+    problems: list[str] = []
+    uses: dict[str, list[Use]] = {}
+    for node in graph.nodes:
+        for output in node.outputs:
+            if output and graph.producer_of(output) is not node:
+                problems.append(f"{node} makes {quoted(output)}, but is not its producer")
+            if output and (graph.is_input(output) or output in graph.initializers):
+                problems.append(f"{node} makes {quoted(output)}, which is also an input or initializer")
+        for slot, value in enumerate(node.inputs):
+            if value:
+                uses.setdefault(value, []).append(Use(node.index, slot))
+        for value in node.implicit_inputs:
+            uses.setdefault(value, []).append(Use(node.index, -1))
+        problems += _check_subgraphs(graph, node)
+    for value in {**uses, **dict.fromkeys(graph.used_values())}:
+        if sorted(map(str, uses.get(value, []))) != sorted(map(str, graph.consumers_of(value))):
+            problems.append(f"the use list of {quoted(value)} differs from what the nodes take")
+    for name, initializer in graph.initializers.items():
+        if name != initializer.name:
+            problems.append(f"the initializer {quoted(initializer.name)} is filed under {quoted(name)}")
+    return problems
+
+
+def _check_subgraphs(graph: Graph, node: Node) -> list[str]:
+    problems: list[str] = []
+    needed: dict[str, None] = {}
+    for name, subgraph in node.subgraphs.items():
+        if subgraph.parent is not graph:
+            problems.append(f"{node}: the parent of {quoted(name)} is another graph")
+        problems += check_consistency(subgraph)
+        needed.update(dict.fromkeys(subgraph.outer_values()))
+    if set(needed) != set(node.implicit_inputs):
+        problems.append(f"{node}: its implicit inputs are {node.implicit_inputs}, its sub-graphs take {tuple(needed)}")
+    return problems

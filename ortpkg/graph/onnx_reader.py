@@ -1,0 +1,405 @@
+"""From an ONNX model to our graph: the only place that reads ModelProto for the engine.
+
+Iterates over nodes, and recurses only into sub-graphs and function calls, whose nesting is limited. Model-local
+functions are inlined on the way: their nodes keep the version of the operator that the function's own imports mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx.defs
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.byte_source import ByteSource
+from ortpkg.graph.external_data import ExternalDataFolder
+from ortpkg.graph.graph import Attribute, Graph, ValueAnnotation
+from ortpkg.graph.graph_checks import verify_graph
+from ortpkg.graph.initializers import TensorReader
+from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model import Model
+from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
+from ortpkg.graph.schemas import resolve_since_version
+from ortpkg.graph.value_types import value_type_from_proto
+
+_DEFAULT_LIMITS = ModelLimits()
+_FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
+
+_PLAIN_FIELDS = {"FLOAT": "f", "INT": "i", "STRING": "s"}
+_PLAIN_LIST_FIELDS = {"FLOATS": "floats", "INTS": "ints", "STRINGS": "strings"}
+_FIELD_KINDS = {
+    **{name: kind for kind, name in {**_PLAIN_FIELDS, **_PLAIN_LIST_FIELDS}.items()},
+    "t": "TENSOR",
+    "g": "GRAPH",
+    "tensors": "TENSORS",
+    "graphs": "GRAPHS",
+}
+
+FunctionId = tuple[str, str, str]
+
+
+def load_model(
+    source: ModelSource,
+    *,
+    external_data_folder: str | os.PathLike[str] | None = None,
+    limits: ModelLimits = _DEFAULT_LIMITS,
+) -> Model:
+    """Loads a model from a file, bytes or a message, and checks its graph. Weights are mapped when first used.
+
+    Args:
+        source: a path, serialized bytes, or a ModelProto (not changed, and not to be changed afterwards).
+        external_data_folder: where external data lies; default: the folder of the model file. A model from memory
+            has none.
+        limits: what a model may ask for.
+
+    Raises:
+        ModelNotFoundError, ModelFileError: the file, or external data, is missing, damaged or out of bounds.
+        InvalidGraphError: a cycle, an undefined value, a doubly defined value, an unknown opset, unresolved functions.
+    """
+    model_file = read_model_file(source, limits=limits)
+    folder = external_data_folder if external_data_folder is not None else model_file.path and model_file.path.parent
+    tensors = TensorReader(folder=None if folder is None else ExternalDataFolder(Path(folder)), limits=limits)
+    return _Reader(model_file, tensors, limits).read()
+
+
+@dataclass(slots=True)
+class _Scope:
+    """Where names of a GraphProto or FunctionProto lead.
+
+    Attributes:
+        graph: the graph that nodes are added to.
+        opset_imports: what operators mean here.
+        names: name in the message → value name in ``graph``, where they differ.
+        parent: the scope around; None for the main graph, and for functions, which see nothing around them.
+        is_function: whether every name must be in ``names``.
+        attributes: what a function's attribute references mean here; None outside functions.
+        prefix: in front of node names.
+        depth: of nesting.
+    """
+
+    graph: Graph
+    opset_imports: Mapping[str, int]
+    names: dict[str, str] = field(default_factory=dict)
+    parent: _Scope | None = None
+    is_function: bool = False
+    attributes: Mapping[str, Attribute] | None = None
+    prefix: str = ""
+    depth: int = 0
+
+    def resolve(self, name: str) -> str:
+        """The value that ``name`` means here."""
+        scope: _Scope | None = self
+        while name and scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            if scope.is_function:
+                raise InvalidGraphError(
+                    f"the function called as {quoted(scope.prefix.rstrip('/'))} takes {quoted(name)}, "
+                    "which nothing in it makes"
+                )
+            scope = scope.parent
+        return name
+
+
+class _Reader:
+    def __init__(self, model_file: ModelFile, tensors: TensorReader, limits: ModelLimits) -> None:
+        self._model_file = model_file
+        self._tensors = tensors
+        self._limits = limits
+        self._node_count = 0
+        self._defined: dict[Graph, set[str]] = {}
+        self._functions: dict[FunctionId, onnx.FunctionProto] = {
+            (_domain(function.domain), function.name, function.overload): function
+            for function in model_file.proto.functions
+        }
+
+    def read(self) -> Model:
+        proto = self._model_file.proto
+        opset_imports = _opset_imports(proto.opset_import) or {"": 1}
+        graph = Graph(proto.graph.name, opset_imports=opset_imports)
+        self._fill(_Scope(graph, graph.opset_imports), proto.graph)
+        verify_graph(graph)
+        return Model(
+            graph=graph,
+            ir_version=proto.ir_version,
+            producer_name=proto.producer_name,
+            producer_version=proto.producer_version,
+            domain=proto.domain,
+            model_version=proto.model_version,
+            doc_string=proto.doc_string,
+            metadata_props={entry.key: entry.value for entry in proto.metadata_props},
+            path=self._model_file.path,
+        )
+
+    # --- graphs ------------------------------------------------------------------------------------------------------
+
+    def _fill(self, scope: _Scope, proto: onnx.GraphProto) -> None:
+        """Reads ``proto`` into ``scope.graph``."""
+        graph = scope.graph
+        self._name_definitions(scope, proto)
+        graph.doc_string = proto.doc_string
+        graph.metadata = {entry.key: entry.value for entry in proto.metadata_props}
+        self._read_initializers(scope, proto)
+        inputs = [scope.resolve(value.name) for value in proto.input]
+        if self._model_file.proto.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
+            inputs = [name for name in inputs if name not in graph.initializers]
+        graph.set_inputs(inputs)
+        graph.set_outputs([scope.resolve(value.name) for value in proto.output])
+        for values in (proto.value_info, proto.input, proto.output):
+            for value in values:
+                _read_value_info(scope, value)
+        for annotation in proto.quantization_annotation:
+            graph.quantization_annotations[scope.resolve(annotation.tensor_name)] = {
+                entry.key: scope.resolve(entry.value) for entry in annotation.quant_parameter_tensor_names
+            }
+        self._add_nodes(scope, proto.node)
+
+    def _name_definitions(self, scope: _Scope, proto: onnx.GraphProto) -> None:
+        """Gives a sub-graph's values other names where a graph around it has the same ones: names are unique here."""
+        graph = scope.graph
+        defined = dict.fromkeys(value.name for value in proto.input)
+        defined |= dict.fromkeys(tensor.name for tensor in proto.initializer)
+        defined |= dict.fromkeys(sparse.values.name for sparse in proto.sparse_initializer)
+        defined |= dict.fromkeys(name for node in proto.node for name in node.output if name)
+        graph.reserve_names(defined)
+        if graph.parent is not None:
+            for name in defined:
+                scope.names[name] = graph.make_name(name) if self._is_defined_around(graph, name) else name
+        self._defined[graph] = {scope.names.get(name, name) for name in defined}
+
+    def _is_defined_around(self, graph: Graph, name: str) -> bool:
+        outer = graph.parent
+        while outer is not None:
+            if name in self._defined[outer]:
+                return True
+            outer = outer.parent
+        return False
+
+    def _read_initializers(self, scope: _Scope, proto: onnx.GraphProto) -> None:
+        graph = scope.graph
+        source, spans = self._model_file.source, self._model_file.spans
+        is_main = graph.parent is None
+        for index, tensor in enumerate(proto.initializer):
+            raw: tuple[ByteSource, int, int] | None = None
+            if is_main and source is not None and index in spans:
+                raw = source, *spans[index]
+            name = scope.resolve(tensor.name)
+            _check_initializer_name(graph, name)
+            graph.add_initializer(self._tensors.initializer(tensor, name=name, raw=raw))
+        for sparse in proto.sparse_initializer:
+            name = scope.resolve(sparse.values.name)
+            _check_initializer_name(graph, name)
+            graph.add_initializer(self._tensors.sparse_initializer(sparse, name=name))
+
+    def _subgraph(self, scope: _Scope, proto: onnx.GraphProto) -> Graph:
+        if scope.depth >= self._limits.subgraph_depth:
+            raise InvalidGraphError(f"graphs are nested deeper than {self._limits.subgraph_depth} levels")
+        graph = Graph(proto.name, parent=scope.graph)
+        inner = _Scope(
+            graph,
+            scope.opset_imports,
+            parent=scope,
+            attributes=scope.attributes,
+            prefix=scope.prefix,
+            depth=scope.depth + 1,
+        )
+        self._fill(inner, proto)
+        return graph
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def _add_nodes(self, scope: _Scope, nodes: Iterable[onnx.NodeProto]) -> None:
+        for proto in nodes:
+            self._node_count += 1
+            if self._node_count > self._limits.node_count:
+                raise InvalidGraphError(f"the model has more than {self._limits.node_count} nodes, functions inlined")
+            function = self._functions.get((_domain(proto.domain), proto.op_type, proto.overload))
+            if function is not None:
+                self._inline(scope, proto, function)
+            else:
+                self._add_node(scope, proto)
+
+    def _add_node(self, scope: _Scope, proto: onnx.NodeProto) -> None:
+        domain = _domain(proto.domain)
+        if domain not in scope.opset_imports:
+            raise InvalidGraphError(
+                f"node {quoted(proto.name or proto.op_type)} is of domain {quoted(domain)}, "
+                f"whose version is not imported; imported are {quoted(', '.join(map(repr, scope.opset_imports)))}",
+                node_name=proto.name,
+            )
+        opset = scope.opset_imports[domain]
+        attributes = self._attributes(scope, proto)
+        subgraphs = [
+            graph
+            for attribute in attributes.values()
+            if attribute.kind in ("GRAPH", "GRAPHS")
+            for graph in (attribute.value if attribute.kind == "GRAPHS" else (attribute.value,))
+        ]
+        scope.graph.add_node(
+            proto.op_type,
+            [scope.resolve(name) for name in proto.input],
+            [scope.resolve(name) for name in proto.output],
+            domain=domain,
+            name=scope.prefix + proto.name if proto.name else "",
+            attributes=attributes,
+            since_version=resolve_since_version(domain, proto.op_type, opset),
+            implicit_inputs=tuple(dict.fromkeys(value for graph in subgraphs for value in graph.outer_values())),
+            doc_string=proto.doc_string,
+            metadata={entry.key: entry.value for entry in proto.metadata_props},
+        )
+
+    def _attributes(self, scope: _Scope, proto: onnx.NodeProto) -> dict[str, Attribute]:
+        attributes: dict[str, Attribute] = {}
+        for attribute in proto.attribute:
+            value = self._attribute(scope, attribute)
+            if value is not None:
+                attributes[attribute.name] = value
+        return attributes
+
+    def _attribute(self, scope: _Scope, proto: onnx.AttributeProto) -> Attribute | None:
+        """The attribute; None where it refers to a function attribute that the call leaves out."""
+        if proto.ref_attr_name:
+            if scope.attributes is None:
+                raise InvalidGraphError(f"attribute {quoted(proto.name)} refers to a function's outside a function")
+            return scope.attributes.get(proto.ref_attr_name)
+        kind = _attribute_kind(proto)
+        if kind in ("GRAPH", "GRAPHS"):
+            graphs = tuple(self._subgraph(scope, graph) for graph in (proto.graphs if kind == "GRAPHS" else [proto.g]))
+            return Attribute(kind, graphs if kind == "GRAPHS" else graphs[0])
+        if kind in _PLAIN_FIELDS:
+            return Attribute(kind, getattr(proto, _PLAIN_FIELDS[kind]))
+        if kind in _PLAIN_LIST_FIELDS:
+            return Attribute(kind, tuple(getattr(proto, _PLAIN_LIST_FIELDS[kind])))
+        return Attribute(kind, self._tensor_or_type(proto, kind))
+
+    def _tensor_or_type(self, proto: onnx.AttributeProto, kind: str) -> Any:
+        where = f"attribute {quoted(proto.name)}"
+        match kind:
+            case "TENSOR":
+                return self._tensors.initializer(proto.t)
+            case "TENSORS":
+                return tuple(self._tensors.initializer(tensor) for tensor in proto.tensors)
+            case "SPARSE_TENSOR":
+                return self._tensors.sparse_initializer(proto.sparse_tensor)
+            case "SPARSE_TENSORS":
+                return tuple(self._tensors.sparse_initializer(sparse) for sparse in proto.sparse_tensors)
+            case "TYPE_PROTO":
+                return value_type_from_proto(proto.tp, where)
+            case _:
+                return tuple(value_type_from_proto(part, where) for part in proto.type_protos)
+
+    # --- functions ---------------------------------------------------------------------------------------------------
+
+    def _inline(self, scope: _Scope, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
+        """Adds the function's nodes in place of ``call``, under names of their own."""
+        if scope.depth >= self._limits.subgraph_depth:
+            raise InvalidGraphError(
+                f"function {quoted(function.name)} is called in more than {self._limits.subgraph_depth} levels; "
+                "ONNX allows no recursion"
+            )
+        if len(call.input) > len(function.input) or len(call.output) > len(function.output):
+            raise InvalidGraphError(
+                f"node {quoted(call.name)} calls {quoted(function.name)} with more inputs or outputs than it has",
+                node_name=call.name,
+            )
+        graph = scope.graph
+        name = scope.prefix + (call.name or f"{function.name}_{self._node_count}")
+        inner = _Scope(
+            graph,
+            _opset_imports(function.opset_import),
+            is_function=True,
+            attributes=self._function_attributes(scope, call, function),
+            prefix=f"{name}/",
+            depth=scope.depth + 1,
+        )
+        for domain, version in inner.opset_imports.items():
+            graph.opset_imports.setdefault(domain, version)
+        actual_inputs = [scope.resolve(value) for value in call.input]
+        inner.names = dict(zip(function.input, actual_inputs, strict=False))
+        inner.names.update(dict.fromkeys(function.input[len(actual_inputs) :], ""))
+        passed_through = {}
+        for formal, actual in zip(function.output, call.output, strict=False):
+            if actual and formal in function.input:
+                passed_through[scope.resolve(actual)] = inner.names[formal]
+            elif actual:
+                inner.names[formal] = scope.resolve(actual)
+        for node in function.node:
+            for output in node.output:
+                if output and output not in inner.names:
+                    inner.names[output] = graph.make_name(f"{name}/{output}")
+                    self._defined[graph].add(inner.names[output])
+        self._add_nodes(inner, function.node)
+        for output, value in passed_through.items():
+            version = resolve_since_version("", "Identity", graph.opset_imports.get("", 1))
+            graph.add_node("Identity", [value], [output], since_version=version)
+
+    def _function_attributes(
+        self, scope: _Scope, call: onnx.NodeProto, function: onnx.FunctionProto
+    ) -> dict[str, Attribute]:
+        defaults = {proto.name: self._attribute(scope, proto) for proto in function.attribute_proto}
+        given = self._attributes(scope, call)
+        known = {*function.attribute, *defaults}
+        unknown = next((name for name in given if name not in known), None)
+        if unknown is not None:
+            raise InvalidGraphError(
+                f"node {quoted(call.name)} gives {quoted(function.name)} the attribute {quoted(unknown)}, "
+                "which it does not declare",
+                node_name=call.name,
+            )
+        return {**{name: value for name, value in defaults.items() if value is not None}, **given}
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _opset_imports(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    found = {_domain(opset.domain): opset.version for opset in imports}
+    known = onnx.defs.onnx_opset_version()
+    if not 1 <= found.get("", 1) <= known:
+        raise InvalidGraphError(f"the model imports opset {found['']} of ai.onnx; opsets 1 to {known} are known here")
+    return found
+
+
+def _check_initializer_name(graph: Graph, name: str) -> None:
+    if not name:
+        raise InvalidGraphError(f"graph {quoted(graph.name)} has an initializer without a name")
+    if name in graph.initializers:
+        raise InvalidGraphError(f"graph {quoted(graph.name)} has two initializers named {quoted(name)}")
+
+
+def _read_value_info(scope: _Scope, proto: onnx.ValueInfoProto) -> None:
+    name = scope.resolve(proto.name)
+    value_type = value_type_from_proto(proto.type, f"value {quoted(proto.name)}")
+    if value_type is not None:
+        scope.graph.set_type(name, value_type)
+    tensor = proto.type.tensor_type
+    dims = tuple(dimension.denotation for dimension in tensor.shape.dim)
+    annotation = ValueAnnotation(
+        doc_string=proto.doc_string,
+        metadata={entry.key: entry.value for entry in proto.metadata_props},
+        denotation=proto.type.denotation,
+        dim_denotations=dims if any(dims) else (),
+    )
+    if annotation != ValueAnnotation():
+        scope.graph.annotations[name] = annotation
+
+
+def _attribute_kind(proto: onnx.AttributeProto) -> str:
+    """The type name; models before IR version 2 leave the type out, then the field that is set says it."""
+    try:
+        kind = str(onnx.AttributeProto.AttributeType.Name(proto.type))
+    except ValueError as error:
+        raise InvalidGraphError(f"attribute {quoted(proto.name)} has the unknown type {proto.type}") from error
+    if kind != "UNDEFINED":
+        return kind
+    present = {descriptor.name for descriptor, _ in proto.ListFields()}
+    found = next((kind for name, kind in _FIELD_KINDS.items() if name in present), None)
+    if found is None:
+        raise InvalidGraphError(f"attribute {quoted(proto.name)} has no value")
+    return found

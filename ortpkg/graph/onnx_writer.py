@@ -1,0 +1,255 @@
+"""From our graph to ONNX: a ModelProto, or a file with or without external data.
+
+Nodes are written in topological order. What the reader does not keep (training information, device configurations,
+the functions that it inlined) is not written.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
+
+from ortpkg.errors import ModelError, quoted
+from ortpkg.graph.external_data import check_location
+from ortpkg.graph.graph import Attribute, Graph, Initializer, Node
+from ortpkg.graph.initializers import SparseInitializer
+from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model import Model
+from ortpkg.graph.tensor_codec import encode_raw
+from ortpkg.graph.topology import topological_order
+from ortpkg.graph.types import ElementType, ValueType
+from ortpkg.graph.value_types import value_type_to_proto
+
+TensorWriter = Callable[[Initializer], onnx.TensorProto]
+
+#: Where external data is mapped, its offset must be a multiple of the page size on every system (Windows: 64 KiB).
+_EXTERNAL_ALIGNMENT = 65536
+_SMALLEST_EXTERNAL_NBYTES = 1024
+_FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
+
+
+def to_model_proto(model: Model, *, tensor_writer: TensorWriter | None = None) -> onnx.ModelProto:
+    """The model as a message.
+
+    Args:
+        model: what to write.
+        tensor_writer: makes the message of each initializer; default: :func:`inline_tensor`.
+    """
+    proto = onnx.ModelProto(
+        ir_version=model.ir_version,
+        producer_name=model.producer_name,
+        producer_version=model.producer_version,
+        domain=model.domain,
+        model_version=model.model_version,
+        doc_string=model.doc_string,
+    )
+    _add_entries(proto.metadata_props, model.metadata_props)
+    for domain, version in model.opset_imports.items():
+        proto.opset_import.add(domain=domain, version=version)
+    _Writer(model, tensor_writer or inline_tensor).write_graph(model.graph, proto.graph)
+    return proto
+
+
+def save_model(model: Model, path: str | os.PathLike[str], *, external_data: str | None = None) -> None:
+    """Writes the model to ``path``, replacing what is there in one step.
+
+    Args:
+        model: what to write.
+        path: the file to make.
+        external_data: name of a file beside ``path`` for initializers of 1 KiB and more; default: all in the model.
+
+    Raises:
+        ModelError: the message would pass protobuf's 2 GiB; external data is then needed.
+        ModelFileError: ``external_data`` is not a name inside the folder.
+    """
+    path = Path(path)
+    if external_data is None:
+        _replace_file(path, lambda file: file.write(_serialized(to_model_proto(model), path)))
+        return
+    check_location(external_data, "external_data")
+    protos: list[onnx.ModelProto] = []
+
+    def write_data(file: BinaryIO) -> None:
+        external = _ExternalTensors(file, external_data)
+        protos.append(to_model_proto(model, tensor_writer=external.write))
+
+    _replace_file(path.parent / external_data, write_data)
+    _replace_file(path, lambda file: file.write(_serialized(protos[0], path)))
+
+
+def _serialized(proto: onnx.ModelProto, path: Path) -> bytes:
+    limit = ModelLimits().model_nbytes
+    try:
+        data = proto.SerializeToString()
+    except (EncodeError, ValueError) as error:
+        raise ModelError(f"{quoted(path)} cannot be written: {quoted(error)}; use external data") from error
+    if len(data) > limit:
+        raise ModelError(f"{quoted(path)} would have {len(data)} bytes, over protobuf's {limit}; use external data")
+    return bytes(data)
+
+
+def _replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Writes a new file and moves it over ``path``, so that a file that someone has mapped keeps its bytes."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def inline_tensor(initializer: Initializer) -> onnx.TensorProto:
+    """An initializer as a message that holds its data."""
+    tensor = tensor_header(initializer)
+    array = initializer.numpy()
+    if initializer.element_type is ElementType.STRING:
+        tensor.string_data.extend(str(text).encode("utf-8", "surrogateescape") for text in array.reshape(-1))
+    else:
+        tensor.raw_data = encode_raw(array, initializer.element_type)
+    return tensor
+
+
+def tensor_header(initializer: Initializer) -> onnx.TensorProto:
+    """An initializer's name, type and shape as a message, without data."""
+    return onnx.TensorProto(
+        name=initializer.name, data_type=int(initializer.element_type), dims=list(initializer.shape)
+    )
+
+
+class _ExternalTensors:
+    """Appends the data of big initializers to one file."""
+
+    def __init__(self, file: BinaryIO, location: str) -> None:
+        self._file = file
+        self._location = location
+        self._offset = 0
+
+    def write(self, initializer: Initializer) -> onnx.TensorProto:
+        if initializer.nbytes < _SMALLEST_EXTERNAL_NBYTES or initializer.element_type is ElementType.STRING:
+            return inline_tensor(initializer)
+        data = encode_raw(initializer.numpy(), initializer.element_type)
+        padding = -self._offset % _EXTERNAL_ALIGNMENT if len(data) >= _EXTERNAL_ALIGNMENT else -self._offset % 64
+        self._file.write(bytes(padding))
+        self._file.write(data)
+        offset = self._offset + padding
+        self._offset = offset + len(data)
+        tensor = tensor_header(initializer)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", self._location), ("offset", offset), ("length", len(data))):
+            tensor.external_data.add(key=key, value=str(value))
+        return tensor
+
+
+class _Writer:
+    def __init__(self, model: Model, tensor_writer: TensorWriter) -> None:
+        self._model = model
+        self._write_tensor = tensor_writer
+
+    def write_graph(self, graph: Graph, proto: onnx.GraphProto) -> None:
+        proto.name = graph.name
+        proto.doc_string = graph.doc_string
+        _add_entries(proto.metadata_props, graph.metadata)
+        for initializer in graph.initializers.values():
+            if isinstance(initializer, SparseInitializer):
+                proto.sparse_initializer.append(self._sparse(initializer))
+            else:
+                proto.initializer.append(self._write_tensor(initializer))
+        inputs = list(graph.inputs)
+        if self._model.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS and graph.parent is None:
+            inputs += [name for name in graph.initializers if not graph.is_input(name)]
+        for name in inputs:
+            proto.input.append(_value_info(graph, name))
+        for name in graph.outputs:
+            proto.output.append(_value_info(graph, name))
+        for name in graph.types:
+            if graph.producer_of(name) is not None and not graph.is_output(name):
+                proto.value_info.append(_value_info(graph, name))
+        for tensor_name, parameters in graph.quantization_annotations.items():
+            annotation = proto.quantization_annotation.add(tensor_name=tensor_name)
+            _add_entries(annotation.quant_parameter_tensor_names, parameters)
+        for index in topological_order(graph):
+            self._write_node(graph.node(index), proto.node.add())
+
+    def _write_node(self, node: Node, proto: onnx.NodeProto) -> None:
+        proto.op_type = node.op_type
+        proto.domain = node.domain
+        proto.name = node.name
+        proto.input.extend(node.inputs)
+        proto.output.extend(node.outputs)
+        proto.doc_string = node.doc_string
+        _add_entries(proto.metadata_props, node.metadata)
+        for name, attribute in node.attributes.items():
+            self._write_attribute(attribute, proto.attribute.add(name=name))
+
+    def _write_attribute(self, attribute: Attribute, proto: onnx.AttributeProto) -> None:
+        proto.type = onnx.AttributeProto.AttributeType.Value(attribute.kind)
+        value = attribute.value
+        if attribute.kind in ("FLOAT", "INT", "STRING"):
+            setattr(proto, attribute.kind[0].lower(), value)
+            return
+        match attribute.kind:
+            case "TENSOR":
+                proto.t.CopyFrom(inline_tensor(value))
+            case "GRAPH":
+                self.write_graph(value, proto.g)
+            case "SPARSE_TENSOR":
+                proto.sparse_tensor.CopyFrom(self._sparse(value))
+            case "TYPE_PROTO":
+                proto.tp.CopyFrom(_type_proto(value))
+            case "FLOATS" | "INTS" | "STRINGS":
+                getattr(proto, attribute.kind.lower()).extend(value)
+            case "TENSORS":
+                proto.tensors.extend(inline_tensor(part) for part in value)
+            case "GRAPHS":
+                for graph in value:
+                    self.write_graph(graph, proto.graphs.add())
+            case "SPARSE_TENSORS":
+                proto.sparse_tensors.extend(self._sparse(part) for part in value)
+            case _:
+                proto.type_protos.extend(_type_proto(part) for part in value)
+
+    def _sparse(self, initializer: SparseInitializer) -> onnx.SparseTensorProto:
+        proto = onnx.SparseTensorProto(dims=list(initializer.shape))
+        proto.values.CopyFrom(inline_tensor(initializer.values))
+        proto.values.name = initializer.name
+        proto.indices.CopyFrom(inline_tensor(initializer.indices))
+        return proto
+
+
+def _value_info(graph: Graph, name: str) -> onnx.ValueInfoProto:
+    value_type = graph.types.get(name)
+    if value_type is None and name in graph.initializers:
+        initializer = graph.initializers[name]
+        return onnx.helper.make_tensor_value_info(name, int(initializer.element_type), initializer.shape)
+    proto = onnx.ValueInfoProto(name=name)
+    if value_type is not None:
+        proto.type.CopyFrom(_type_proto(value_type))
+    annotation = graph.annotations.get(name)
+    if annotation is not None:
+        proto.doc_string = annotation.doc_string
+        _add_entries(proto.metadata_props, annotation.metadata)
+        if annotation.denotation:
+            proto.type.denotation = annotation.denotation
+        for dimension, denotation in zip(proto.type.tensor_type.shape.dim, annotation.dim_denotations, strict=False):
+            dimension.denotation = denotation
+    return proto
+
+
+def _type_proto(value_type: ValueType | None) -> onnx.TypeProto:
+    return onnx.TypeProto() if value_type is None else value_type_to_proto(value_type)
+
+
+def _add_entries(target: Iterable[onnx.StringStringEntryProto], entries: Mapping[str, str]) -> None:
+    for key, value in entries.items():
+        target.add(key=key, value=value)  # type: ignore[attr-defined]

@@ -1,0 +1,75 @@
+"""Operator schemas: which version of an operator a node means, and the types that its constraints are bound to.
+
+Source: onnx.defs. Operators of other domains have no schema here: their version is the imported one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx.defs
+
+from ortpkg.graph.graph import ML_DOMAIN, ONNX_DOMAIN, Graph, Node
+from ortpkg.graph.types import (
+    ElementType,
+    MapType,
+    OptionalType,
+    SequenceType,
+    ValueType,
+)
+
+#: Domains whose schemas the onnx package knows.
+ONNX_DOMAINS = (ONNX_DOMAIN, ML_DOMAIN, "ai.onnx.preview", "ai.onnx.preview.training")
+
+
+@cache
+def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
+    """The definition of an operator that opset ``opset`` of its domain means; None where there is none."""
+    try:
+        return onnx.defs.get_schema(op_type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def resolve_since_version(domain: str, op_type: str, opset: int) -> int:
+    """The version of the operator's definition under ``opset``; ``opset`` itself where there is no definition."""
+    schema = find_schema(domain, op_type, opset)
+    return opset if schema is None else schema.since_version
+
+
+def schema_of(node: Node) -> onnx.defs.OpSchema | None:
+    """The node's operator definition; None for operators that the onnx package does not define."""
+    return find_schema(node.domain, node.op_type, node.since_version)
+
+
+def constraint_types(graph: Graph, node: Node) -> dict[str, ElementType]:
+    """Type-constraint name → element type, of those that the known types of inputs and outputs bind.
+
+    Containers count by what they hold. An operator without a schema binds "T" to its first typed input.
+    """
+    schema = schema_of(node)
+    found: dict[str, ElementType] = {}
+    if schema is None:
+        for value in (*node.inputs, *node.outputs):
+            element_type = _element_type(graph.type_of(value)) if value else None
+            if element_type is not None:
+                return {"T": element_type}
+        return found
+    for values, formals in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
+        for slot, value in enumerate(values):
+            if not value or not formals:
+                continue
+            constraint = formals[min(slot, len(formals) - 1)].type_str
+            if constraint not in found and "(" not in constraint:
+                element_type = _element_type(graph.type_of(value))
+                if element_type is not None:
+                    found[constraint] = element_type
+    return found
+
+
+def _element_type(value_type: ValueType | None) -> ElementType | None:
+    while isinstance(value_type, SequenceType | OptionalType):
+        value_type = value_type.element
+    if value_type is None or isinstance(value_type, MapType):
+        return None
+    return value_type.element_type

@@ -1,0 +1,61 @@
+"""Topological order of a graph's nodes, by Kahn's algorithm."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from ortpkg.errors import InvalidGraphError
+from ortpkg.graph.graph import Graph, Node
+
+
+def topological_order(graph: Graph) -> list[int]:
+    """Indices of all nodes, each after the producers of its inputs; implicit inputs of sub-graphs count.
+
+    Ties go to the node that stands first in the graph, so a graph whose nodes are in order keeps that order. Each node
+    and each edge is visited once; the ready nodes wait in a heap.
+
+    Raises InvalidGraphError naming a node of a cycle.
+    """
+    waits_for: dict[int, int] = {}
+    successors: dict[int, list[int]] = {}
+    ready: list[tuple[int, int]] = []
+    for node in graph.nodes:
+        producers = _producers(graph, node)
+        for producer in producers:
+            successors.setdefault(producer, []).append(node.index)
+        waits_for[node.index] = len(producers)
+        if not producers:
+            ready.append((graph.position_of(node), node.index))
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, index = heappop(ready)
+        order.append(index)
+        for successor in successors.get(index, ()):
+            waits_for[successor] -= 1
+            if waits_for[successor] == 0:
+                heappush(ready, (graph.position_of(graph.node(successor)), successor))
+    if len(order) < len(waits_for):
+        node = _node_on_cycle(graph, {index for index, count in waits_for.items() if count > 0})
+        raise InvalidGraphError(f"the graph has a cycle through {node}", node_name=node.name)
+    return order
+
+
+def _producers(graph: Graph, node: Node) -> list[int]:
+    """Indices of the nodes that make what ``node`` takes, each once."""
+    found: dict[int, None] = {}
+    for value in (*node.inputs, *node.implicit_inputs):
+        producer = graph.producer_of(value) if value else None
+        if producer is not None:
+            found[producer.index] = None
+    return list(found)
+
+
+def _node_on_cycle(graph: Graph, stuck: set[int]) -> Node:
+    """Walks from a stuck node to stuck producers, of which each has one, until a node comes again."""
+    index = min(stuck)
+    seen: set[int] = set()
+    while index not in seen:
+        seen.add(index)
+        index = next(producer for producer in _producers(graph, graph.node(index)) if producer in stuck)
+    return graph.node(index)
