@@ -12,14 +12,50 @@ from ortpkg.version import __version__
 
 if TYPE_CHECKING:
     from ortpkg import errors
-    from ortpkg.session.options import RunOptions, SessionOptions
+    from ortpkg.api.model_package import ComponentModel, ModelPackage
+    from ortpkg.api.model_variant import ModelVariant
+    from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
+    from ortpkg.authoring.new_variant import NewVariant
+    from ortpkg.authoring.validate import validate
+    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 
+#: Public name → the module that has it.
 _LAZY: dict[str, str] = {
+    "ComponentModel": "ortpkg.api.model_package",
+    "ExecutionMode": "ortpkg.session.options",
+    "GraphOptimizationLevel": "ortpkg.session.options",
+    "InferenceSession": "ortpkg.session.inference_session",
+    "ModelPackage": "ortpkg.api.model_package",
+    "ModelVariant": "ortpkg.api.model_variant",
+    "NewVariant": "ortpkg.authoring.new_variant",
     "RunOptions": "ortpkg.session.options",
     "SessionOptions": "ortpkg.session.options",
+    "add_variant": "ortpkg.authoring.create",
+    "create": "ortpkg.authoring.create",
+    "init_package": "ortpkg.authoring.create",
+    "remove_variant": "ortpkg.authoring.create",
+    "validate": "ortpkg.authoring.validate",
 }
 
-__all__ = ["RunOptions", "SessionOptions", "__version__", "errors"]
+__all__ = [
+    "ComponentModel",
+    "ExecutionMode",
+    "GraphOptimizationLevel",
+    "InferenceSession",
+    "ModelPackage",
+    "ModelVariant",
+    "NewVariant",
+    "RunOptions",
+    "SessionOptions",
+    "__version__",
+    "add_variant",
+    "create",
+    "errors",
+    "init_package",
+    "remove_variant",
+    "validate",
+]
 
 
 def __getattr__(name: str) -> Any:

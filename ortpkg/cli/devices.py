@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.json_form import ep_device_to_json, hardware_device_to_json
 from ortpkg.errors import ExitCode
 from ortpkg.selection.machine import this_machine
 
@@ -21,8 +20,8 @@ def command(as_json: JsonOption = False) -> int:
             {
                 "os": offer.machine.os,
                 "os_version": offer.machine.os_version,
-                "hardware": [_hardware_json(device) for device in offer.hardware],
-                "ep_devices": [_ep_device_json(ep_device) for ep_device in offer.ep_devices],
+                "hardware": [hardware_device_to_json(device) for device in offer.hardware],
+                "ep_devices": [ep_device_to_json(ep_device) for ep_device in offer.ep_devices],
                 "notes": [*offer.machine.notes, *offer.notes],
             },
         )
@@ -54,30 +53,3 @@ def _ep_device_row(ep_device: EpDevice) -> tuple[str, ...]:
     device = ep_device.device
     kind, name = (device.type.value, device.name) if device is not None else ("not reported", "")
     return ep_device.ep_name, ep_device.backend, ep_device.ep_version or "unknown", kind, name
-
-
-def _hardware_json(device: HardwareDevice) -> dict[str, Any]:
-    return {
-        "type": device.type.value,
-        "name": device.name,
-        "vendor": device.vendor,
-        "vendor_id": device.vendor_id,
-        "device_id": device.device_id,
-        "is_discrete": device.is_discrete,
-        "memory_nbytes": device.memory_nbytes,
-        "architecture": device.architecture,
-        "metadata": dict(device.metadata),
-        "source": device.source,
-    }
-
-
-def _ep_device_json(ep_device: EpDevice) -> dict[str, Any]:
-    return {
-        "ep": ep_device.ep_name,
-        "vendor": ep_device.ep_vendor,
-        "version": ep_device.ep_version,
-        "backend": ep_device.backend,
-        "device": None if ep_device.device is None else _hardware_json(ep_device.device),
-        "metadata": dict(ep_device.ep_metadata),
-        "options": dict(ep_device.ep_options),
-    }

@@ -36,3 +36,8 @@ BackendOption = Annotated[
         "--backend", metavar="B", help="What runs it: auto, embedded, openvino, onnxruntime or a plug-in's name."
     ),
 ]
+NameOption = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="The package's name; default: that of its directory.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Accept inputs and outputs that differ from the siblings'.")]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Let warnings, too, end with exit code 1.")]

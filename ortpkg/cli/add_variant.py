@@ -1,0 +1,82 @@
+"""``ortpkg add-variant``: copies a model into a package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.authoring.create import add_variant
+from ortpkg.cli.inspect import package_json
+from ortpkg.cli.parameters import ForceOption, JsonOption, PackageArgument
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output
+from ortpkg.errors import ExitCode, UsageError, quoted
+
+_Text = str | None
+_Options = list[str] | None
+
+
+def command(
+    package: PackageArgument,
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An ONNX file (its data files come along) or a folder.")
+    ],
+    component: Annotated[str, typer.Option("--component", "-c", metavar="NAME", help="The component model.")] = "model",
+    variant: Annotated[_Text, typer.Option("--variant", metavar="NAME", help="Default: the file's stem.")] = None,
+    ep: Annotated[_Text, typer.Option("--ep", metavar="EP", help="The EP that it needs: a name or an alias.")] = None,
+    device: Annotated[_Text, typer.Option("--device", metavar="D", help="The device: cpu, gpu or npu.")] = None,
+    architecture: Annotated[
+        _Text, typer.Option("--architecture", metavar="A", help="The hardware architecture.")
+    ] = None,
+    compatibility_info: Annotated[
+        _Text, typer.Option("--compatibility-info", metavar="S", help="The EP's compatibility string.")
+    ] = None,
+    session_options: Annotated[
+        _Options, typer.Option("--session-option", metavar="KEY=VALUE", help="A session option. Repeatable.")
+    ] = None,
+    provider_options: Annotated[
+        _Options, typer.Option("--provider-option", metavar="KEY=VALUE", help="An option of the EP. Repeatable.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Copy a model file or folder into a package as a variant; what the flags leave open, the model's metadata says."""
+    output = Output(is_json=as_json)
+    with copy_progress() as progress:
+        info = add_variant(
+            package,
+            model,
+            component=component,
+            variant=variant,
+            ep=ep,
+            device=device,
+            architecture=architecture,
+            compatibility_info=compatibility_info,
+            session_options=parse_options("--session-option", session_options),
+            provider_options=parse_options("--provider-option", provider_options),
+            force=force,
+            progress=progress,
+            notify=output.warning,
+        )
+    added = next(each for each in info.components if each.name == component).variants[-1]
+    if as_json:
+        output.json("package", package_json(info))
+    else:
+        needs = ", ".join(filter(None, (added.constraints.ep or "any EP", added.constraints.device)))
+        output.note(f"added {component}/{added.name} ({needs}) to {package}")
+    return ExitCode.DONE
+
+
+def parse_options(flag: str, assignments: list[str] | None) -> dict[str, str]:
+    """``KEY=VALUE`` texts as a dictionary. UsageError for another form, or a key given twice."""
+    options: dict[str, str] = {}
+    for assignment in assignments or ():
+        key, separator, value = assignment.partition("=")
+        if not separator or not key:
+            raise UsageError(f"{flag} {quoted(assignment)}: write KEY=VALUE")
+        if key in options:
+            raise UsageError(f"{flag}: {quoted(key)} is given twice")
+        options[key] = value
+    return options

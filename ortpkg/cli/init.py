@@ -1,0 +1,29 @@
+"""``ortpkg init``: an empty package to add variants to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortpkg.authoring.create import init_package
+from ortpkg.cli.inspect import package_json
+from ortpkg.cli.parameters import JsonOption, NameOption, PackageArgument
+from ortpkg.cli.rendering import Output
+from ortpkg.errors import ExitCode
+
+
+def command(
+    package: PackageArgument,
+    name: NameOption = None,
+    version: Annotated[str | None, typer.Option("--model-version", metavar="V", help="The package's version.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Make an empty package; add-variant fills it."""
+    output = Output(is_json=as_json)
+    info = init_package(package, name=name, version=version, notify=output.note)
+    if as_json:
+        output.json("package", package_json(info))
+    else:
+        output.note(f"made {package}, which is empty: ortpkg add-variant {package} MODEL fills it")
+    return ExitCode.DONE

@@ -1,0 +1,29 @@
+"""``ortpkg remove-variant``: takes a variant and its files out of a package."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortpkg.authoring.create import remove_variant
+from ortpkg.cli.inspect import package_json
+from ortpkg.cli.parameters import ComponentOption, JsonOption, PackageArgument
+from ortpkg.cli.rendering import Output
+from ortpkg.errors import ExitCode
+
+
+def command(
+    package: PackageArgument,
+    variant: Annotated[str, typer.Argument(metavar="VARIANT", help="The variant's name.")],
+    component: ComponentOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Take a variant out of a package; files that another variant uses stay."""
+    output = Output(is_json=as_json)
+    info = remove_variant(package, variant, component=component, notify=output.note)
+    if as_json:
+        output.json("package", package_json(info))
+    else:
+        output.note(f"removed {variant} from {package}")
+    return ExitCode.DONE
