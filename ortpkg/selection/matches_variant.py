@@ -151,19 +151,23 @@ def match_requested_ep(_requirements: Requirements, ep_device: EpDevice, context
 
 
 def match_device(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
-    """K08: the device must be of the constraint's type; skipped where the EP reports no devices."""
+    """K08: the device must be of the constraint's type; skipped where the named EP reports no devices.
+
+    Skipping is for a variant that names the EP, and so vouches for it. A variant for any EP goes by what the EP's name
+    implies: else every EP without devices (Azure is in each stock onnxruntime) would take every accelerator's variant.
+    """
     wanted = requirements.device
     if wanted is None:
         return None
-    if ep_device.device is None:
+    if ep_device.device is None and requirements.ep is not None:
         return RuleOutcome(note=f"device rule skipped: {ep_device.ep_name} reports no devices")
-    if ep_device.device.type.value == wanted:
-        return None
+    actual = _device_type_of(ep_device)
+    if actual is not None and actual.value == wanted:
+        return None if ep_device.device else RuleOutcome(note=_by_name(ep_device, wanted))
     if not context.has_hardware(wanted):
         return RuleOutcome(code=ReasonCode.DEVICE_NOT_PRESENT, reason=f"it needs {_a(wanted)}; this machine has none")
     return RuleOutcome(
-        code=ReasonCode.DEVICE_MISMATCH,
-        reason=f"it needs {_a(wanted)}; this EP device is {_a(ep_device.device.type.value)}",
+        code=ReasonCode.DEVICE_MISMATCH, reason=f"it needs {_a(wanted)}; this EP device is {_what(actual)}"
     )
 
 
@@ -173,17 +177,13 @@ def match_requested_device(
     """The caller's ``device`` filter. An EP without devices counts as what its name implies."""
     if context.device is None:
         return None
-    if ep_device.device is not None:
-        actual: DeviceType | None = ep_device.device.type
-    else:
-        actual = IMPLIED_DEVICE_TYPES.get(ep_device.ep_name)
+    actual = _device_type_of(ep_device)
     wanted = context.device.value
     if actual is context.device:
-        return None if ep_device.device else RuleOutcome(note=f"{ep_device.ep_name} counts as {_a(wanted)} by its name")
-    is_what = _a(actual.value) if actual is not None else "a device of unknown type"
+        return None if ep_device.device else RuleOutcome(note=_by_name(ep_device, wanted))
     absent = "" if context.has_hardware(wanted) else f", and this machine has no {_shown(wanted)}"
     return RuleOutcome(
-        code=ReasonCode.DEVICE_NOT_REQUESTED, reason=f"only {_a(wanted)} was asked for; this is {is_what}{absent}"
+        code=ReasonCode.DEVICE_NOT_REQUESTED, reason=f"only {_a(wanted)} was asked for; this is {_what(actual)}{absent}"
     )
 
 
@@ -258,6 +258,21 @@ MATCH_RULES: tuple[MatchRule, ...] = (
     match_compatibility_info,
     match_architecture,
 )
+
+
+def _device_type_of(ep_device: EpDevice) -> DeviceType | None:
+    """The device's type, or what the EP's name implies where it reports no devices; None where neither is known."""
+    if ep_device.device is not None:
+        return ep_device.device.type
+    return IMPLIED_DEVICE_TYPES.get(ep_device.ep_name)
+
+
+def _by_name(ep_device: EpDevice, device: str) -> str:
+    return f"{ep_device.ep_name} reports no devices; by its name it counts as {_a(device)}"
+
+
+def _what(device: DeviceType | None) -> str:
+    return "a device of unknown type" if device is None else _a(device.value)
 
 
 def _shown(device: str) -> str:

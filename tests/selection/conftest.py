@@ -1,0 +1,99 @@
+"""Constructed machines and variants for the tests of selection; nothing here was measured on real hardware."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.selector import select_variant
+from ortpkg.selection.verdict import Selection
+
+_HERE = Path(__file__).parent
+_ROOT = Path("package").absolute()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstructedMachine:
+    hardware: tuple[HardwareDevice, ...]
+    ep_devices: tuple[EpDevice, ...]
+
+
+def _machine(entry: dict[str, Any]) -> ConstructedMachine:
+    hardware = tuple(HardwareDevice(**{**facts, "type": DeviceType(facts["type"])}) for facts in entry["hardware"])
+    ep_devices = tuple(
+        EpDevice(
+            ep_name=offer["ep"],
+            backend=offer["backend"],
+            device=None if offer["device"] is None else hardware[offer["device"]],
+        )
+        for offer in entry["ep_devices"]
+    )
+    return ConstructedMachine(hardware=hardware, ep_devices=ep_devices)
+
+
+def _variant(name: str, facts: dict[str, Any]) -> VariantInfo:
+    return VariantInfo(
+        name=name,
+        component_name="model",
+        directory=_ROOT,
+        model_path=_ROOT / "model.onnx",
+        constraints=Constraints(
+            ep=facts.get("ep"),
+            device=facts.get("device"),
+            architecture=facts.get("architecture"),
+            ep_compatibility_info=facts.get("compat"),
+        ),
+        provider_options=facts.get("options", {}),
+    )
+
+
+def rate(_ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
+    """The EP of the tests: a compatibility string is the rating that it gets."""
+    if info == "raises":
+        raise RuntimeError("the EP's library is out of order")
+    return CompiledModelCompatibility(info)
+
+
+@pytest.fixture(scope="session")
+def machines() -> dict[str, ConstructedMachine]:
+    entries = json.loads((_HERE / "machines.json").read_text(encoding="utf-8"))
+    return {name: _machine(entry) for name, entry in entries.items() if name != "about"}
+
+
+@pytest.fixture(scope="session")
+def variants() -> dict[str, VariantInfo]:
+    entries = json.loads((_HERE / "variants.json").read_text(encoding="utf-8"))
+    return {name: _variant(name, facts) for name, facts in entries.items() if name != "about"}
+
+
+Select = Callable[..., Selection]
+
+
+@pytest.fixture(scope="session")
+def select() -> Select:
+    """select(machine, variants, **wishes): a component of these variants, selected on a constructed machine."""
+
+    def call(machine: ConstructedMachine, chosen: Sequence[VariantInfo], **wishes: Any) -> Selection:
+        component = ComponentInfo(name="model", directory=_ROOT, variants=tuple(chosen))
+        wishes.setdefault("compatibility", rate)
+        return select_variant(component, machine.ep_devices, hardware=machine.hardware, **wishes)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def make_variant() -> Callable[..., VariantInfo]:
+    """make_variant(name, ep=..., device=..., architecture=..., compat=..., options=...)"""
+
+    def call(name: str, **facts: Any) -> VariantInfo:
+        return _variant(name, facts)
+
+    return call
