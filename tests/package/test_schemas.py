@@ -21,7 +21,8 @@ VARIANT = {"file": "m.onnx", "constraints": {"ep": "X", "device": None}, "sessio
 STEP = {"component": "c", "inputs": {}, "outputs": {"y": "z"}}
 SAMPLE = {
     "name": "s", "inputs": "x.npz", "expected_outputs": "y.npz", "batch_axis": 0,
-    "tolerances": {"y": {"absolute": 1e-3}}, "variants": {"v": {"tolerances": {}}}, "labels": {"file": "z.npz", "name": "labels"},
+    "tolerances": {"y": {"absolute": 1e-3}}, "variants": {"v": {"tolerances": {}}},
+    "labels": {"file": "z.npz", "name": "labels"},
     "display": {"output": "y", "as": "class", "classes": ["0"]},
 }  # fmt: skip
 VALID: dict[str, list[dict[str, Any]]] = {
@@ -110,7 +111,7 @@ def test_both_validators_agree_on_damaged_documents(name: str, data: st.DataObje
             if isinstance(container, dict) and data.draw(st.booleans()):
                 del container[key]
             else:
-                container[key] = data.draw(ODD_VALUES)
+                container[key] = copied(data.draw(ODD_VALUES))
     expected = Draft202012Validator(load_schema(name)).is_valid(value)
     # Python's "$" matches before a final newline, the fast validator's does not: it is the stricter one there.
     assert is_valid(value, name) == expected or value.get("schema_version") == "1.0\n"
@@ -133,10 +134,14 @@ def test_lists_everything_with_place_and_remedy_in_document_order() -> None:
     assert found == [
         "d#/component_model_name: is the number 1 (must be the component's name, the same as its folder) [ORT005]",
         "d#/model_variants/b/file: is null (must be a path relative to the variant's folder) [ORT005]",
-        "d#/model_variants/b/session_options/x: is the number 2 "
-        '(must be a string; write numbers and booleans as text, e.g. "1") [ORT005]',
-        "d#/model_variants/a: is an empty list "
-        "(must be an object; {} is a variant whose folder holds exactly one ONNX file) [ORT005]",
+        (
+            "d#/model_variants/b/session_options/x: is the number 2 "
+            '(must be a string; write numbers and booleans as text, e.g. "1") [ORT005]'
+        ),
+        (
+            "d#/model_variants/a: is an empty list "
+            "(must be an object; {} is a variant whose folder holds exactly one ONNX file) [ORT005]"
+        ),
         "d#/metadata: is an empty text (must be an object with facts about the component) [ORT005]",
     ]
 
