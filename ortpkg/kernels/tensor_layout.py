@@ -205,7 +205,7 @@ def pad_by_attribute(info: OpKernelInfo) -> Compute:
     return lambda context, x: _padded(context, x, _pad_pairs(pads, None, x.ndim), mode, value)
 
 
-# --- space ↔ depth -----------------------------------------------------------------------------------------------------
+# --- space ↔ depth ---------------------------------------------------------------------------------------------------
 
 
 @kernel("DepthToSpace", since=(1, 11, 13, 28))

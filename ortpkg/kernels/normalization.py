@@ -1,0 +1,237 @@
+"""Normalizations: Batch-, Instance-, Group-, Layer-, RMSNormalization, LRN, LpNormalization, MeanVariance.
+
+Statistics of narrow floats are computed in float32, in row panels that stay in cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ortpkg.kernels.axes import broadcast_shape, element_count, normalized_axis
+from ortpkg.kernels.element_types import FLOATS, widened
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.special_functions import BLOCK
+
+
+def row_panels(rows: int, columns: int) -> Iterator[slice]:
+    """Slices of rows such that a panel of them stays in cache."""
+    step = max(BLOCK // max(columns, 1), 1)
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """``out = (x - mean) / sqrt(variance + epsilon)`` per row of a matrix; ``out`` may be ``x``.
+
+    Returns mean and 1 / sqrt(variance + epsilon), as columns.
+    """
+    mean = np.add.reduce(x, axis=1, keepdims=True)
+    mean /= x.shape[1]
+    np.subtract(x, mean, out=out)
+    inverse = np.add.reduce(np.square(out), axis=1, keepdims=True)
+    inverse /= x.shape[1]
+    inverse += epsilon
+    np.sqrt(inverse, out=inverse)
+    np.reciprocal(inverse, out=inverse)
+    np.multiply(out, inverse, out=out)
+    return mean, inverse
+
+
+def normalize_rows_by_rms(x: Tensor, out: Tensor, epsilon: float) -> Tensor:
+    """``out = x / sqrt(mean(x²) + epsilon)`` per row of a matrix; ``out`` may be ``x``. Returns the factors."""
+    inverse = np.add.reduce(np.square(x), axis=1, keepdims=True)
+    inverse /= x.shape[1]
+    inverse += epsilon
+    np.sqrt(inverse, out=inverse)
+    np.reciprocal(inverse, out=inverse)
+    np.multiply(x, inverse, out=out)
+    return inverse
+
+
+def _row_parameter(parameter: Tensor | None, shape: tuple[int, ...], axis: int, what: str) -> Tensor | None:
+    """Scale or bias as one flat row where it spans the normalized axes only, else broadcast to all rows.
+
+    ValueError where it does not broadcast to the input.
+    """
+    if parameter is None:
+        return None
+    if broadcast_shape(parameter.shape, shape) != shape:
+        raise ValueError(f"{what} of shape {parameter.shape} does not broadcast to the input's shape {shape}")
+    columns = element_count(shape[axis:])
+    if parameter.shape == shape[axis:]:
+        return widened(parameter).reshape(1, columns)
+    return np.broadcast_to(widened(parameter), shape).reshape(-1, columns)
+
+
+def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
+    """Y, and the mean and inverse standard deviation where the node asks for them (not with ``by_rms``)."""
+    axis, epsilon = info.attribute("axis", -1), info.attribute("epsilon", 1e-5)
+    n_outputs = 1 if by_rms else len(info.node.outputs)
+
+    def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
+        first = normalized_axis(axis, x.ndim)
+        shape = (element_count(x.shape[:first]), element_count(x.shape[first:]))
+        out = context.output(0, x.shape, scale.dtype if by_rms else x.dtype)
+        wide_scale = _row_parameter(scale, x.shape, first, "scale")
+        wide_bias = _row_parameter(bias, x.shape, first, "bias")
+        wide = widened(x).reshape(shape)
+        statistics = np.empty((2, shape[0], 1), wide.dtype)
+        result = out.reshape(shape) if out.dtype == wide.dtype else np.empty(shape, wide.dtype)
+        for rows in row_panels(*shape) if shape[1] else ():
+            panel = result[rows]
+            if by_rms:
+                normalize_rows_by_rms(wide[rows], panel, epsilon)
+            else:
+                statistics[0, rows], statistics[1, rows] = normalize_rows(wide[rows], panel, epsilon)
+            if wide_scale is not None:
+                panel *= wide_scale if len(wide_scale) == 1 else wide_scale[rows]
+            if wide_bias is not None:
+                panel += wide_bias if len(wide_bias) == 1 else wide_bias[rows]
+        if out.dtype != result.dtype:
+            np.copyto(out.reshape(shape), result, casting="unsafe")
+        if n_outputs == 1:
+            return out
+        kept = (*x.shape[:first], *(1,) * (x.ndim - first))
+        return (out, *(statistic.reshape(kept) for statistic in statistics[: n_outputs - 1]))
+
+    return compute
+
+
+@kernel("LayerNormalization", since=(17,), types={"T": FLOATS})
+@kernel("LayerNormalization", since=(1,), types={"T": FLOATS})
+def layer_normalization(info: OpKernelInfo) -> Compute:
+    """Version 1 is onnxruntime's contribution, stamped with the main domain by old exporters; same semantics."""
+    return _layer_normalization(info, by_rms=False)
+
+
+@kernel("RMSNormalization", since=(23,), types={"T": FLOATS, "V": FLOATS})
+@kernel("SimplifiedLayerNormalization", since=(1,), types={"T": FLOATS, "V": FLOATS})
+@kernel("SimplifiedLayerNormalization", since=(1,), domain="com.microsoft", types={"T": FLOATS, "V": FLOATS})
+def rms_normalization(info: OpKernelInfo) -> Compute:
+    return _layer_normalization(info, by_rms=True)
+
+
+# --- statistics over planes ------------------------------------------------------------------------------------------
+
+
+def _normalized_planes(x: Tensor, planes: int, epsilon: float) -> Tensor:
+    """A new array like ``x`` in its compute type, each of ``planes`` equal parts normalized by itself."""
+    wide = widened(x).reshape(planes, -1) if x.size else widened(x).reshape(planes, 0)
+    out = np.empty(wide.shape, wide.dtype)
+    for rows in row_panels(*wide.shape) if wide.shape[1] else ():
+        normalize_rows(wide[rows], out[rows], epsilon)
+    return out.reshape(x.shape)
+
+
+def _by_channel(parameter: Tensor, x: Tensor) -> Tensor:
+    """A per-channel parameter shaped to broadcast over (N, C, ...). ValueError where the count is not C."""
+    if x.ndim < 2 or parameter.shape != x.shape[1:2]:
+        raise ValueError(f"parameters of shape {parameter.shape} do not fit the channels of an input of {x.shape}")
+    return widened(parameter).reshape((-1,) + (1,) * (x.ndim - 2))
+
+
+@kernel("InstanceNormalization", since=(1, 6, 22), types={"T": FLOATS})
+def instance_normalization(info: OpKernelInfo) -> Compute:
+    epsilon = info.attribute("epsilon", 1e-5)
+
+    def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+        wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
+        out = context.output(0, x.shape, x.dtype)
+        result = _normalized_planes(x, x.shape[0] * x.shape[1], epsilon)
+        result *= wide_scale
+        np.add(result, wide_bias, out=out, casting="unsafe")
+        return out
+
+    return compute
+
+
+@kernel("GroupNormalization", since=(18, 21), types={"T": FLOATS})
+def group_normalization(info: OpKernelInfo) -> Compute:
+    """Version 18 has one scale and bias per group, version 21 per channel."""
+    epsilon, groups = info.attribute("epsilon", 1e-5), info.attribute("num_groups")
+    per_group = info.node.since_version < 21
+
+    def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
+        if x.ndim < 2 or x.shape[1] % groups:
+            raise ValueError(f"{groups} groups do not divide the channels of an input of shape {x.shape}")
+        if per_group:
+            each = x.shape[1] // groups
+            scale, bias = np.repeat(scale, each), np.repeat(bias, each)
+        wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
+        out = context.output(0, x.shape, x.dtype)
+        result = _normalized_planes(x, x.shape[0] * groups, epsilon)
+        result *= wide_scale
+        np.add(result, wide_bias, out=out, casting="unsafe")
+        return out
+
+    return compute
+
+
+@kernel("MeanVarianceNormalization", since=(9, 13), types={"T": FLOATS})
+def mean_variance_normalization(info: OpKernelInfo) -> Compute:
+    """(x - mean) / (sqrt(E[x²] - mean²) + 1e-9) over ``axes``."""
+    axes = tuple(info.attribute("axes", (0, 2, 3)))
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        out = context.output(0, x.shape, x.dtype)
+        wide = widened(x)
+        centred = wide - wide.mean(axis=axes, keepdims=True)
+        deviation = np.sqrt(np.square(centred).mean(axis=axes, keepdims=True))
+        np.divide(centred, deviation + deviation.dtype.type(1e-9), out=out, casting="unsafe")
+        return out
+
+    return compute
+
+
+# --- over channels or one axis ---------------------------------------------------------------------------------------
+
+
+@kernel("LRN", since=(1, 13), types={"T": FLOATS})
+def local_response_normalization(info: OpKernelInfo) -> Compute:
+    """x / (bias + alpha / size · sum of squares over ``size`` neighbouring channels) ** beta."""
+    size, alpha = info.attribute("size"), info.attribute("alpha", 1e-4)
+    beta, bias = info.attribute("beta", 0.75), info.attribute("bias", 1.0)
+    below, above = (size - 1) // 2, size - 1 - (size - 1) // 2
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        if x.ndim < 3:
+            raise ValueError(f"LRN needs an input (N, C, D1, ...), but the shape is {x.shape}")
+        out = context.output(0, x.shape, x.dtype)
+        wide, channels = widened(x), x.shape[1]
+        squares = np.square(wide)
+        total = np.zeros_like(squares)
+        for shift in range(-min(below, channels), min(above, channels) + 1):
+            source, target = (
+                slice(max(shift, 0), channels + min(shift, 0)),
+                slice(max(-shift, 0), channels - max(shift, 0)),
+            )
+            total[:, target] += squares[:, source]
+        total *= alpha / size
+        total += bias
+        np.power(total, total.dtype.type(-beta), out=total)
+        np.multiply(wide, total, out=out, casting="unsafe")
+        return out
+
+    return compute
+
+
+@kernel("LpNormalization", since=(1, 22), types={"T": FLOATS})
+def lp_normalization(info: OpKernelInfo) -> Compute:
+    """x / ‖x‖ along ``axis``; where the norm is 0 the result is 0."""
+    axis, p = info.attribute("axis", -1), info.attribute("p", 2)
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        along = normalized_axis(axis, x.ndim)
+        out = context.output(0, x.shape, x.dtype)
+        wide = widened(x)
+        powers = np.abs(wide) if p == 1 else np.square(wide)
+        norm = np.add.reduce(powers, axis=along, keepdims=True)
+        if p != 1:
+            norm = np.sqrt(norm)
+        np.divide(wide, np.where(norm == 0, norm.dtype.type(1), norm), out=out, casting="unsafe")
+        return out
+
+    return compute

@@ -1,0 +1,217 @@
+"""Reductions over axes: Reduce*, ArgMax, ArgMin, CumSum. Narrow floats accumulate in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.axes import int_tuple, normalized_axes, normalized_axis
+from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened
+from ortpkg.kernels.kernel_registry import KernelDef, kernel
+from ortpkg.kernels.op_kernel import Compute, KernelFactory, OpKernelContext, OpKernelInfo, Tensor
+
+_INT64 = np.dtype(np.int64)
+#: Reduces ``x`` over ``axes`` into ``out``, whose dimensions are kept (of size 1).
+Reduction = Callable[[Tensor, tuple[int, ...], Tensor], None]
+
+
+def _sum(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+    np.add.reduce(x, axis=axes, keepdims=True, out=out)
+
+
+def _product(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+    np.multiply.reduce(x, axis=axes, keepdims=True, out=out)
+
+
+def _sum_of_squares(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+    np.add.reduce(np.square(x), axis=axes, keepdims=True, out=out)
+
+
+def _sum_of_sizes(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+    np.add.reduce(np.abs(x), axis=axes, keepdims=True, out=out)
+
+
+def _euclidean_norm(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+    wide = x if x.dtype.kind == "f" else x.astype(np.float64)
+    squares = np.add.reduce(np.square(wide), axis=axes, keepdims=True)
+    np.copyto(out, np.sqrt(squares), casting="unsafe")
+
+
+def _log_sum(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+    wide = x if x.dtype.kind == "f" else x.astype(np.float64)
+    np.copyto(out, np.log(np.add.reduce(wide, axis=axes, keepdims=True)), casting="unsafe")
+
+
+def _log_sum_exp(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+    """max + log(sum(exp(x - max))): no overflow; an infinite maximum is left out of the difference."""
+    wide = x if x.dtype.kind == "f" else x.astype(np.float64)
+    if wide.size == 0:
+        out[...] = -np.inf if x.dtype.kind == "f" else 0
+        return
+    largest = np.maximum.reduce(wide, axis=axes, keepdims=True)
+    largest = np.where(np.isfinite(largest), largest, 0).astype(wide.dtype)
+    total = np.add.reduce(np.exp(wide - largest), axis=axes, keepdims=True)
+    np.copyto(out, np.log(total) + largest, casting="unsafe")
+
+
+def _mean(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+    """The sum over the count; of integers truncated toward zero, as division is. No elements give NaN, or 0."""
+    count = x.size // out.size if out.size else 0
+    if x.dtype.kind == "f":
+        np.add.reduce(x, axis=axes, keepdims=True, out=out)
+        np.divide(out, out.dtype.type(count), out=out)
+        return
+    total = np.add.reduce(x, axis=axes, keepdims=True, dtype=np.int64 if x.dtype.kind == "i" else np.uint64)
+    quotient = np.abs(total) // count if count else np.zeros_like(total)
+    np.copyto(out, np.where(total < 0, -quotient, quotient) if x.dtype.kind == "i" else quotient, casting="unsafe")
+
+
+def _extremum(ufunc: Any, floor: Callable[[np.dtype[Any]], Any]) -> Reduction:
+    """The largest or smallest element; of none, the type's lowest or highest value (``floor``)."""
+
+    def reduce(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
+        if x.size:
+            ufunc.reduce(x, axis=axes, keepdims=True, out=out)
+        else:
+            out[...] = floor(x.dtype)
+
+    return reduce
+
+
+def _lowest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return False
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return True
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+def _reduced(
+    context: OpKernelContext, x: Tensor, axes: Sequence[int] | None, keepdims: bool, reduction: Reduction
+) -> Tensor:
+    over = tuple(range(x.ndim)) if axes is None else normalized_axes(axes, x.ndim)
+    kept = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
+    shape = kept if keepdims else tuple(size for axis, size in enumerate(x.shape) if axis not in over)
+    out = context.output(0, shape, x.dtype)
+    wide = widened(x)
+    if x.ndim == 0:
+        wide, kept, over = wide.reshape(1), (1,), (0,)
+    if wide.dtype == out.dtype:
+        reduction(wide, over, out.reshape(kept))
+    else:
+        result = np.empty(kept, wide.dtype)
+        reduction(wide, over, result)
+        np.copyto(out.reshape(kept), result, casting="unsafe")
+    return out
+
+
+def _reduce(reduction: Reduction) -> KernelFactory:
+    """A factory for one reduction in all versions: axes were an attribute before 18 (ReduceSum: before 13)."""
+
+    def factory(info: OpKernelInfo) -> Compute:
+        keepdims = bool(info.attribute("keepdims", 1))
+        by_attribute = info.attribute("axes")
+        do_nothing = bool(info.attribute("noop_with_empty_axes", 0))
+
+        def compute(context: OpKernelContext, x: Tensor, axes: Tensor | None = None) -> Tensor:
+            over = by_attribute if axes is None else int_tuple(axes)
+            if not over:
+                over = () if do_nothing else None
+            return _reduced(context, x, over, keepdims, reduction)
+
+        return compute
+
+    return factory
+
+
+_REDUCTIONS: Mapping[str, tuple[Reduction, tuple[int, ...], frozenset[ElementType]]] = {
+    "ReduceSum": (_sum, (1, 11, 13), NUMBERS),
+    "ReduceMean": (_mean, (1, 11, 13, 18), NUMBERS),
+    "ReduceProd": (_product, (1, 11, 13, 18), NUMBERS),
+    "ReduceMax": (_extremum(np.maximum, _lowest), (1, 11, 12, 13, 18, 20), NUMBERS | BOOLEAN),
+    "ReduceMin": (_extremum(np.minimum, _highest), (1, 11, 12, 13, 18, 20), NUMBERS | BOOLEAN),
+    "ReduceL1": (_sum_of_sizes, (1, 11, 13, 18), NUMBERS),
+    "ReduceL2": (_euclidean_norm, (1, 11, 13, 18), NUMBERS),
+    "ReduceSumSquare": (_sum_of_squares, (1, 11, 13, 18), NUMBERS),
+    "ReduceLogSum": (_log_sum, (1, 11, 13, 18, 28), NUMBERS),
+    "ReduceLogSumExp": (_log_sum_exp, (1, 11, 13, 18, 28), NUMBERS),
+}
+KERNELS = tuple(
+    KernelDef(op_type=op_type, since=since, types={"T": types}, factory=_reduce(reduction))
+    for op_type, (reduction, since, types) in _REDUCTIONS.items()
+)
+
+
+def _arg_extremum(info: OpKernelInfo, find: Callable[..., Any]) -> Compute:
+    axis, keepdims = info.attribute("axis", 0), bool(info.attribute("keepdims", 1))
+    last = bool(info.attribute("select_last_index", 0))
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        if x.ndim == 0:
+            x = x.reshape(1)
+            shape: tuple[int, ...] = ()
+            along = 0
+        else:
+            along = normalized_axis(axis, x.ndim)
+            middle = (1,) if keepdims else ()
+            shape = (*x.shape[:along], *middle, *x.shape[along + 1 :])
+        if x.shape[along] == 0:
+            raise ValueError(f"axis {along} of shape {x.shape} is empty, so it has no largest or smallest element")
+        out = context.output(0, shape, _INT64)
+        found = find(widened(np.flip(x, along) if last else x), axis=along)
+        np.copyto(out.reshape(found.shape), x.shape[along] - 1 - found if last else found)
+        return out
+
+    return compute
+
+
+@kernel("ArgMax", since=(1, 11, 12, 13), types={"T": NUMBERS})
+def arg_max(info: OpKernelInfo) -> Compute:
+    return _arg_extremum(info, np.argmax)
+
+
+@kernel("ArgMin", since=(1, 11, 12, 13), types={"T": NUMBERS})
+def arg_min(info: OpKernelInfo) -> Compute:
+    return _arg_extremum(info, np.argmin)
+
+
+def _cumulative(info: OpKernelInfo, ufunc: Any, neutral: int) -> Compute:
+    exclusive, reverse = bool(info.attribute("exclusive", 0)), bool(info.attribute("reverse", 0))
+
+    def compute(context: OpKernelContext, x: Tensor, axis: Tensor) -> Tensor:
+        along = normalized_axis(int(axis.reshape(()).item()), x.ndim)
+        out = context.output(0, x.shape, x.dtype)
+        wide = widened(x)
+        result = out if wide is x else np.empty(x.shape, wide.dtype)
+        source = np.flip(wide, along) if reverse else wide
+        target = np.flip(result, along) if reverse else result
+        if exclusive and x.size:
+            before = (slice(None),) * along
+            target[(*before, slice(0, 1))] = neutral
+            ufunc.accumulate(
+                source[(*before, slice(0, -1))], axis=along, out=target[(*before, slice(1, None))], dtype=wide.dtype
+            )
+        elif x.size:
+            ufunc.accumulate(source, axis=along, out=target, dtype=wide.dtype)
+        if result is not out:
+            np.copyto(out, result, casting="unsafe")
+        return out
+
+    return compute
+
+
+@kernel("CumSum", since=(11, 14), types={"T": NUMBERS})
+def cumulative_sum(info: OpKernelInfo) -> Compute:
+    return _cumulative(info, np.add, 0)
+
+
+@kernel("CumProd", since=(26,), types={"T": NUMBERS})
+def cumulative_product(info: OpKernelInfo) -> Compute:
+    return _cumulative(info, np.multiply, 1)
