@@ -1,0 +1,318 @@
+"""The allocation plan: for each value, where its buffer comes from and how long it lives. Pure integers.
+
+Second of the three planning layers (requirements M05 to M10). It walks the execution order once, counting uses down.
+An output starts with one count for its producer, which is released right after that node, plus one per use; inputs,
+weights and outer values have no end; graph outputs end once, after the last step. A buffer whose count reaches zero
+can be taken by a later value of the same size on the same device.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, NodeStep, OrtDevice
+from ortpkg.errors import PlanVerificationError
+
+_PERMANENT = sys.maxsize
+
+
+class AllocKind(Enum):
+    """Where a value's buffer comes from (ONNX Runtime's five kinds, M06)."""
+
+    ALLOCATE = "allocate"
+    REUSE = "reuse"
+    PRE_EXISTING = "pre_existing"
+    ALLOCATE_STATICALLY = "allocate_statically"
+    ALLOCATE_OUTPUT = "allocate_output"
+
+
+@dataclass(frozen=True, slots=True)
+class ByteSize:
+    """The size of a tensor in bytes: ``nbytes`` times the product of its symbolic dimensions.
+
+    Two values with equal sizes fit into each other's buffer, whatever the symbols turn out to be.
+    """
+
+    nbytes: int
+    symbols: tuple[str, ...] = ()
+
+    @property
+    def is_static(self) -> bool:
+        return not self.symbols
+
+
+class ProgramCounter:
+    """The intervals of steps, both ends included, in which a value (or a buffer) is in use (M07).
+
+    Starts and ends alternate and never run backwards; PlanVerificationError otherwise. A last interval without an
+    end has none: inputs and weights.
+    """
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def add_start(self, step: int) -> None:
+        if len(self._starts) != len(self._ends):
+            raise PlanVerificationError(f"a lifetime starts at step {step} before the one before it has ended")
+        if self._ends and step <= self._ends[-1]:
+            raise PlanVerificationError(f"a lifetime starts at step {step}, but the last ended at {self._ends[-1]}")
+        self._starts.append(step)
+
+    def add_end(self, step: int) -> None:
+        if len(self._starts) != len(self._ends) + 1:
+            raise PlanVerificationError(f"a lifetime ends at step {step} without having started")
+        if step < self._starts[-1]:
+            raise PlanVerificationError(f"a lifetime ends at step {step}, before its start at {self._starts[-1]}")
+        self._ends.append(step)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        return tuple(self._starts)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        return tuple(self._ends)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProgramCounter) and (self._starts, self._ends) == (other._starts, other._ends)
+
+    def __hash__(self) -> int:
+        return hash((self.starts, self.ends))
+
+    def __repr__(self) -> str:
+        ends = [*map(str, self._ends), "…"]
+        return ", ".join(f"{start}–{end}" for start, end in zip(self._starts, ends, strict=False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocPlanPerValue:
+    """What the plan says of one value (M05).
+
+    Attributes:
+        alloc_kind: where its buffer comes from.
+        location: the device.
+        reused_buffer: the value whose buffer it lies in; itself unless ``alloc_kind`` is REUSE.
+        program_counter: the value's own lifetime.
+        size: None where unknown, or where the kernel brings its own memory: never shared by size nor laid out.
+    """
+
+    alloc_kind: AllocKind
+    location: OrtDevice
+    reused_buffer: int
+    program_counter: ProgramCounter
+    size: ByteSize | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationPlan:
+    """The allocation plan of one graph.
+
+    Attributes:
+        values: by value index.
+        releases: by step: values that are dead once that step is done.
+        buffer_releases: by step: buffers (indices of the values that own them) that nobody takes after it any more.
+        buffers: owner → every interval in which the buffer is in use, for each buffer of kind ALLOCATE.
+    """
+
+    values: tuple[AllocPlanPerValue, ...]
+    releases: tuple[tuple[int, ...], ...]
+    buffer_releases: tuple[tuple[int, ...], ...]
+    buffers: dict[int, ProgramCounter]
+
+
+def plan_allocations(
+    plan: ExecutionPlan,
+    sizes: Sequence[ByteSize | None],
+    *,
+    enable_reuse: bool = True,
+    parallel: bool = False,
+) -> AllocationPlan:
+    """Plans where each value of ``plan`` lies.
+
+    Args:
+        plan: the execution plan.
+        sizes: by value index; None for what is not a plain tensor, or whose size nothing is known about.
+        enable_reuse: whether buffers may be shared, in place or after their owner's death (``enable_mem_reuse``).
+        parallel: steps may run in any order that their inputs allow: then only a value's single consumer may take its
+            buffer, and dead buffers are not taken at all.
+    """
+    return _Planner(plan, sizes, enable_reuse=enable_reuse, parallel=parallel).plan()
+
+
+def compute_use_counts(plan: ExecutionPlan) -> list[int]:
+    """How many releases each value awaits (M08).
+
+    One for its producer, one per input slot that takes it, one per node whose sub-graphs take it, and one for being
+    a graph output. Inputs, weights and outer values: a count that never reaches zero.
+    """
+    counts = [0] * len(plan.values)
+    for step in plan.steps:
+        for index in step.outputs:
+            if index != ABSENT:
+                counts[index] += 1
+        for index in _used_by(step):
+            counts[index] += 1
+    for index in plan.outputs:
+        counts[index] += 1
+    for index in (*plan.inputs, *plan.initializers, *plan.outer_values):
+        counts[index] = _PERMANENT
+    return counts
+
+
+def _used_by(step: NodeStep) -> list[int]:
+    return [index for index in (*step.inputs, *step.implicit_inputs) if index != ABSENT]
+
+
+class _Planner:
+    def __init__(
+        self, plan: ExecutionPlan, sizes: Sequence[ByteSize | None], *, enable_reuse: bool, parallel: bool
+    ) -> None:
+        self._plan = plan
+        self._enable_reuse = enable_reuse
+        self._parallel = parallel
+        count = len(plan.values)
+        self._use_counts = compute_use_counts(plan)
+        self._counts = list(self._use_counts)
+        self._kinds: list[AllocKind] = [AllocKind.ALLOCATE] * count
+        self._owners = list(range(count))
+        self._members = [1] * count
+        self._sizes: list[ByteSize | None] = list(sizes)
+        self._lifetimes = [ProgramCounter() for _ in range(count)]
+        self._remaining = list(self._counts)
+        self._buffers: dict[int, ProgramCounter] = {}
+        self._free: dict[tuple[OrtDevice, ByteSize], list[int]] = {}
+        self._outputs = frozenset(plan.outputs)
+
+    def plan(self) -> AllocationPlan:
+        self._place_existing()
+        releases = []
+        for number, step in enumerate(self._plan.steps):
+            for slot, index in enumerate(step.outputs):
+                if index != ABSENT:
+                    self._lifetimes[index].add_start(number)
+                    self._place(number, step, slot, index)
+            releases.append(self._release(number, step))
+        self._end_outputs(len(self._plan.steps))
+        values = tuple(
+            AllocPlanPerValue(
+                alloc_kind=self._kinds[index],
+                location=self._plan.locations[index],
+                reused_buffer=self._owners[index],
+                program_counter=self._lifetimes[index],
+                size=self._sizes[index],
+            )
+            for index in range(len(self._plan.values))
+        )
+        return AllocationPlan(
+            values=values,
+            releases=tuple(releases),
+            buffer_releases=self._last_releases(),
+            buffers=self._buffers,
+        )
+
+    def _place_existing(self) -> None:
+        for index in (*self._plan.inputs, *self._plan.outer_values):
+            self._kinds[index] = AllocKind.PRE_EXISTING
+        for index in self._plan.initializers:
+            self._kinds[index] = AllocKind.ALLOCATE_STATICALLY
+        for index in dict.fromkeys((*self._plan.inputs, *self._plan.outer_values, *self._plan.initializers)):
+            self._lifetimes[index].add_start(0)
+
+    def _place(self, number: int, step: NodeStep, slot: int, index: int) -> None:
+        """Decides the kind of one output; first rule that fits."""
+        if index in self._outputs:
+            self._kinds[index] = AllocKind.ALLOCATE_OUTPUT
+            return
+        source = self._paired_input(step, step.kernel.alias, slot)
+        if source is not None:
+            self._share(index, self._owners[source])
+            return
+        if not step.kernel.uses_output_buffer:
+            self._sizes[index] = None
+        if self._enable_reuse and self._sizes[index] is not None:
+            source = self._paired_input(step, step.kernel.in_place, slot)
+            if source is not None and self._may_overwrite(source, index):
+                self._share(index, self._owners[source])
+                return
+            owner = self._take_free_buffer(index)
+            if owner is not None:
+                self._share(index, owner)
+                self._buffers[owner].add_start(number)
+                return
+        self._buffers[index] = ProgramCounter()
+        self._buffers[index].add_start(number)
+
+    @staticmethod
+    def _paired_input(step: NodeStep, pairs: tuple[tuple[int, int], ...], slot: int) -> int | None:
+        for input_slot, output_slot in pairs:
+            if output_slot == slot and input_slot < len(step.inputs) and step.inputs[input_slot] != ABSENT:
+                return step.inputs[input_slot]
+        return None
+
+    def _share(self, index: int, owner: int) -> None:
+        self._kinds[index] = AllocKind.REUSE
+        self._owners[index] = owner
+        self._members[owner] += 1
+        if self._remaining[owner] != _PERMANENT:
+            self._remaining[owner] += self._use_counts[index]
+
+    def _may_overwrite(self, source: int, index: int) -> bool:
+        """Whether ``index`` may be written over ``source``: nobody else will read that buffer, and sizes agree."""
+        owner = self._owners[source]
+        if self._kinds[owner] is not AllocKind.ALLOCATE or self._remaining[owner] != 1:
+            return False
+        if self._parallel and (self._members[owner] != 1 or self._use_counts[owner] != 2):
+            return False
+        return (
+            self._sizes[source] == self._sizes[index]
+            and self._sizes[owner] == self._sizes[index]
+            and self._plan.locations[owner] == self._plan.locations[index]
+        )
+
+    def _take_free_buffer(self, index: int) -> int | None:
+        size = self._sizes[index]
+        if self._parallel or size is None:
+            return None
+        free = self._free.get((self._plan.locations[index], size))
+        return free.pop() if free else None
+
+    def _release(self, number: int, step: NodeStep) -> tuple[int, ...]:
+        """Counts down what ``step`` used; returns the values that died. Their buffers can be taken from now on."""
+        dead, dead_buffers = [], []
+        for index in (*(output for output in step.outputs if output != ABSENT), *_used_by(step)):
+            if self._count_down(self._counts, index):
+                self._lifetimes[index].add_end(number)
+                dead.append(index)
+            owner = self._owners[index]
+            if self._count_down(self._remaining, owner) and self._kinds[owner] is AllocKind.ALLOCATE:
+                self._buffers[owner].add_end(number)
+                dead_buffers.append(owner)
+        for owner in dead_buffers:
+            size = self._sizes[owner]
+            if size is not None:
+                self._free.setdefault((self._plan.locations[owner], size), []).append(owner)
+        return tuple(dead)
+
+    def _last_releases(self) -> tuple[tuple[int, ...], ...]:
+        releases: list[list[int]] = [[] for _ in self._plan.steps]
+        for owner, counter in self._buffers.items():
+            releases[counter.ends[-1]].append(owner)
+        return tuple(map(tuple, releases))
+
+    @staticmethod
+    def _count_down(counts: list[int], index: int) -> bool:
+        if counts[index] == _PERMANENT:
+            return False
+        counts[index] -= 1
+        return counts[index] == 0
+
+    def _end_outputs(self, number: int) -> None:
+        for index in dict.fromkeys(self._plan.outputs):
+            if self._kinds[index] is AllocKind.ALLOCATE_OUTPUT:
+                self._lifetimes[index].add_end(number)

@@ -1,0 +1,315 @@
+"""The values of one run of one graph, and the context through which kernels get memory and run sub-graphs.
+
+A frame belongs to one run: nothing in it is shared with another (requirements D09, M18, M19). Where an output lies is
+decided in this order: the place that the memory pattern keeps for it; the buffer of the input that the plan lets it
+overwrite, or of the dead value that it takes over; a new array. Graph outputs are always new arrays: they belong to
+the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.engine.allocation_planner import AllocKind
+from ortpkg.engine.execution_plan import ABSENT
+from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError, RunError, quoted
+from ortpkg.kernels.op_kernel import Compute, Tensor, Value
+
+if TYPE_CHECKING:
+    from ortpkg.engine.executable_graph import ExecutableGraph
+    from ortpkg.engine.workspace import Workspace
+
+_LEAST_COUNTED_NBYTES = 1 << 16
+_MOST_MESSAGE_CHARACTERS = 2000
+
+
+class OutputSlot(NamedTuple):
+    """Where one output of a node goes.
+
+    Attributes:
+        value_index: ABSENT for an output that nobody takes.
+        kind: as planned.
+        buffer: the value whose buffer it lies in.
+        takes_buffer: without a pattern, whether an earlier or later value lies in the same buffer.
+        is_alias: whether the kernel may hand back a view of its input.
+    """
+
+    value_index: int
+    kind: AllocKind
+    buffer: int
+    takes_buffer: bool
+    is_alias: bool
+
+
+class Instruction(NamedTuple):
+    """All that an executor needs to run one node, made once at initialization."""
+
+    compute: Compute
+    inputs: tuple[int, ...]
+    outputs: tuple[OutputSlot, ...]
+    releases: tuple[int, ...]
+    buffer_releases: tuple[int, ...]
+    step: int
+    node_index: int
+    node_name: str
+    op_type: str
+
+
+class NodeContext:
+    """OpKernelContext: one node of one run, seen from its kernel."""
+
+    __slots__ = ("_frame", "arguments", "handed", "instruction")
+
+    def __init__(self, frame: ExecutionFrame, instruction: Instruction) -> None:
+        self._frame = frame
+        self.instruction = instruction
+        self.arguments: list[Value] = []
+        self.handed: list[Tensor] = []
+
+    def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        slot = self.instruction.outputs[index]
+        array = self._frame.views[slot.value_index]
+        if array is None or array.shape != shape or array.dtype != dtype:
+            array = self._frame.allocate(slot, tuple(shape), np.dtype(dtype), self.instruction.step)
+        self.handed.append(array)
+        return array
+
+    def check_allocation(self, nbytes: int) -> None:
+        self._frame.control.check_allocation(nbytes)
+
+    def check_cancelled(self) -> None:
+        self._frame.control.check()
+
+    def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:
+        return self._frame.run_subgraph(self.instruction, attribute, feeds)
+
+
+class ExecutionFrame:
+    """The values of one run.
+
+    Attributes:
+        values: by value index, with one more at the end that stays None: what an absent input reads.
+        views: by value index (and one at the end): arrays cut from the workspace, None where there is none.
+        control: limits of the run.
+        is_bookkeeping: whether a node's end needs more than forgetting dead values.
+    """
+
+    __slots__ = (
+        "_buffers",
+        "_charges",
+        "_graph",
+        "_tracer",
+        "_workspace",
+        "control",
+        "is_bookkeeping",
+        "values",
+        "views",
+    )
+
+    def __init__(
+        self,
+        graph: ExecutableGraph,
+        values: list[Value],
+        control: RunControl,
+        *,
+        workspace: Workspace | None = None,
+        tracer: OrtValuePatternPlanner | None = None,
+    ) -> None:
+        self._graph = graph
+        self._workspace = workspace
+        self._tracer = tracer
+        self._buffers: dict[int, Tensor] = {}
+        self._charges: dict[int, int] = {}
+        self.control = control
+        self.values = values
+        self.views: Sequence[Tensor | None] = graph.no_views if workspace is None else workspace.views
+        self.is_bookkeeping = tracer is not None
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def allocate(self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int) -> Tensor:
+        """A C-contiguous array for an output (M19). LimitExceededError before anything is allocated."""
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes < 0:
+            raise ValueError(f"an output cannot have the shape {shape}")
+        is_viewed = slot.is_alias and slot.kind is AllocKind.REUSE  # its place is its input's own memory
+        if slot.kind is AllocKind.ALLOCATE_OUTPUT or slot.value_index == ABSENT or dtype.hasobject or is_viewed:
+            return self._allocate_new(slot.value_index, nbytes, shape, dtype)
+        if self._tracer is not None:
+            self._tracer.trace_allocation(slot.value_index, nbytes, step)
+        if self._workspace is not None and self._workspace.has_room(slot.value_index, nbytes):
+            return self._workspace.cut(slot.value_index, shape, dtype)
+        if slot.takes_buffer:
+            buffer = self._buffers.get(slot.buffer)
+            if buffer is not None and buffer.nbytes == nbytes:
+                return _as_shaped(buffer, shape, dtype)
+        array = self._allocate_new(slot.value_index, nbytes, shape, dtype)
+        if slot.takes_buffer and slot.buffer not in self._buffers and self._workspace is None:
+            self._buffers[slot.buffer] = array
+            self._charges[slot.buffer] = self._charges.pop(slot.value_index, 0)
+        self.is_bookkeeping = True
+        return array
+
+    def _allocate_new(self, value_index: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        if nbytes >= _LEAST_COUNTED_NBYTES:
+            self._charge(value_index, nbytes)
+        return np.empty(shape, dtype)
+
+    def _charge(self, value_index: int, nbytes: int) -> None:
+        self.control.charge(nbytes)
+        self._charges[value_index] = self._charges.get(value_index, 0) + nbytes
+
+    def complete_node(self, instruction: Instruction) -> None:
+        """Gives back what died with a node: buffers, charges, and the trace's entries (M18)."""
+        for index in instruction.releases:
+            if index not in self._buffers:
+                self._discharge(index)
+        for index in instruction.buffer_releases:
+            self._buffers.pop(index, None)
+            self._discharge(index)
+        if self._tracer is not None:
+            for index in instruction.releases:
+                self._tracer.trace_free(index, instruction.step)
+
+    def forget(self, index: int) -> None:
+        """Drops a dead value and gives back what it was charged (parallel execution)."""
+        self.values[index] = None
+        self._discharge(index)
+
+    def _discharge(self, index: int) -> None:
+        nbytes = self._charges.pop(index, 0)
+        if nbytes:
+            self.control.discharge(nbytes)
+
+    def close(self) -> None:
+        """Gives back all charges; the run is over."""
+        for nbytes in self._charges.values():
+            self.control.discharge(nbytes)
+        self._charges.clear()
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    def store(self, context: NodeContext, result: Value) -> None:
+        """Takes over what a kernel returned. ValueError where the number of outputs is wrong."""
+        outputs = context.instruction.outputs
+        results = result if type(result) is tuple else (result,)
+        if len(results) < len(outputs):
+            raise ValueError(f"the kernel returned {len(results)} values for {len(outputs)} outputs")
+        handed = context.handed
+        for slot, value in zip(outputs, results, strict=False):
+            if slot.value_index == ABSENT:
+                continue
+            if not (handed and value is handed[-1]):
+                value = self._adopt(context, slot, value)
+            self.values[slot.value_index] = value
+
+    def _adopt(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
+        """A result that may not be the array that the frame handed out: made safe to keep, and counted."""
+        if isinstance(value, np.generic):
+            return np.asarray(value)
+        if not isinstance(value, np.ndarray):
+            return _without_shared_elements(value, context.arguments) if isinstance(value, list) else value
+        if any(value is array for array in context.handed):
+            return value
+        if slot.is_alias and slot.kind is AllocKind.REUSE:
+            return value
+        if value.dtype.kind in "US":
+            return value.astype(object)
+        if any(np.may_share_memory(value, array) for array in context.handed):
+            return value
+        if _may_share_memory(value, context.arguments) or not context.instruction.inputs or not value.flags.writeable:
+            value = np.array(value, order="C", copy=True)
+        if value.nbytes >= _LEAST_COUNTED_NBYTES:
+            self._charge(slot.value_index, value.nbytes)
+            self.is_bookkeeping = True
+        return value
+
+    def fetch(self, index: int) -> Value:
+        """A graph output for whoever asked for it: never an array that somebody else holds."""
+        value = self.values[index]
+        if self._graph.allocation.values[index].alloc_kind is not AllocKind.ALLOCATE_OUTPUT:
+            return _copy(value)
+        return value
+
+    # --- sub-graphs --------------------------------------------------------------------------------------------------
+
+    def run_subgraph(self, instruction: Instruction, attribute: str, feeds: Sequence[Value]) -> list[Value]:
+        """Runs a sub-graph of a node on ``feeds``, with the outer values that it uses."""
+        subgraph = self._graph.subgraphs[instruction.node_index, attribute]
+        outer = [self.values[index] for index in subgraph.captures]
+        return subgraph.executable.run(feeds, outer, self.control)
+
+
+def run_error(error: Exception, instruction: Instruction) -> OrtpkgError:
+    """What a failure inside a kernel becomes for the caller: the node's name, the operator, the kernel's own text."""
+    where = f"node {quoted(instruction.node_name)} ({instruction.op_type})"
+    if isinstance(error, LimitExceededError):
+        if error.node_name is not None:
+            return error
+        return LimitExceededError(f"{where}: {error}", limit=error.limit, node_name=instruction.node_name)
+    if isinstance(error, CancelledError | OrtpkgError):
+        return error
+    if isinstance(error, MemoryError):
+        return LimitExceededError(
+            f"{where} failed: out of memory: {printable(error)}", limit="memory", node_name=instruction.node_name
+        )
+    return RunError(f"{where} failed: {printable(error)}", node_name=instruction.node_name)
+
+
+def printable(error: BaseException) -> str:
+    """An error's text with control characters escaped and its length bounded: it may quote the model."""
+    text = str(error) or type(error).__name__
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return escaped if len(escaped) <= _MOST_MESSAGE_CHARACTERS else escaped[: _MOST_MESSAGE_CHARACTERS - 1] + "…"
+
+
+def _as_shaped(buffer: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    """The same bytes under another shape and element type of the same total size."""
+    if buffer.shape == shape and buffer.dtype == dtype:
+        return buffer
+    if not buffer.nbytes:
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, buffer=buffer.reshape(-1).view(np.uint8).data)
+
+
+def _arrays_of(values: Sequence[Value]) -> Iterator[Tensor]:
+    return (value for value in values if isinstance(value, np.ndarray))
+
+
+def _may_share_memory(array: Tensor, arguments: Sequence[Value]) -> bool:
+    if array.base is None:
+        return any(array is argument for argument in arguments)
+    return any(np.may_share_memory(array, argument) for argument in _arrays_of(arguments))
+
+
+def _without_shared_elements(sequence: list[Value], arguments: Sequence[Value]) -> list[Value]:
+    """A sequence none of whose elements lies in the memory of a tensor that the kernel was given."""
+    return [
+        element.copy()
+        if isinstance(element, np.ndarray) and _may_share_memory(element, list(_arrays_of(arguments)))
+        else element
+        for element in sequence
+    ]
+
+
+def _copy(value: Value) -> Value:
+    """A deep copy of a value's arrays."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [_copy(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _copy(element) for key, element in value.items()}
+    return value
+
+
+def empty_views(count: int) -> Sequence[npt.NDArray[Any] | None]:
+    """The views of a frame without a workspace: none, for ``count`` values and the absent one."""
+    return (None,) * (count + 1)

@@ -1,0 +1,191 @@
+"""The execution plan: in which order nodes run, on which device, with which kernel, and the index of every value.
+
+First of the three planning layers (requirements M01 to M04): everything after it speaks in integers only. The plan is
+frozen; the same graph always gives the same plan (M22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ortpkg.errors import ModelError, quoted
+from ortpkg.graph.graph import Node
+from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.providers.execution_provider import GraphViewer
+
+#: The index of an input or output that is left out. Frames keep an always-empty slot at the end of their value list,
+#: so that indexing with it yields None.
+ABSENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OrtDevice:
+    """Where a value lies: the name of a memory, and how blocks and offsets in it are aligned (bytes, M24)."""
+
+    name: str = "Cpu"
+    alignment: int = 64
+
+
+CPU_DEVICE = OrtDevice()
+
+
+class OrtValueNameIdxMap:
+    """Value name ↔ index: unique, both ways, contiguous from 0, stable (M04)."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._indices: dict[str, int] = {}
+        self._names: list[str] = []
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str) -> int:
+        """The index of ``name``, a new one where it has none yet."""
+        index = self._indices.get(name)
+        if index is None:
+            index = self._indices[name] = len(self._names)
+            self._names.append(name)
+        return index
+
+    def index_of(self, name: str) -> int:
+        """The index of ``name``. ModelError (FAIL) where it was never added."""
+        index = self._indices.get(name)
+        if index is None:
+            raise ModelError(f"Could not find OrtValue with name {quoted(name)}")
+        return index
+
+    def name_of(self, index: int) -> str:
+        """The name at ``index``. ModelError (FAIL) where there is none."""
+        if not 0 <= index < len(self._names):
+            raise ModelError(f"Could not find OrtValue with index {index}; there are {len(self._names)}")
+        return self._names[index]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._indices
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStep:
+    """One node in the execution order.
+
+    Attributes:
+        node_index, node_name, op_type: which node.
+        provider: the execution provider that runs it; ``device`` is where its outputs lie.
+        kernel: its kernel's definition (with what the planner may do around it).
+        inputs, outputs: value indices; :data:`ABSENT` for one left out.
+        implicit_inputs: outer values that its sub-graphs use, as value indices of this graph.
+    """
+
+    node_index: int
+    node_name: str
+    op_type: str
+    provider: str
+    device: OrtDevice
+    kernel: KernelDef
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    implicit_inputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionPlan:
+    """Order, kernels, devices and value indices of one graph.
+
+    Attributes:
+        steps: the nodes in the order in which they run.
+        values: the value-name index.
+        inputs, outputs, initializers: value indices of the graph's interface and weights.
+        outer_values: in a sub-graph, values of graphs around it that it (or a graph inside it) uses.
+        locations: the device of each value, by value index.
+    """
+
+    steps: tuple[NodeStep, ...]
+    values: OrtValueNameIdxMap
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    initializers: tuple[int, ...]
+    outer_values: tuple[int, ...]
+    locations: tuple[OrtDevice, ...]
+
+    @property
+    def execution_order(self) -> tuple[int, ...]:
+        """Node indices in execution order."""
+        return tuple(step.node_index for step in self.steps)
+
+    @property
+    def devices(self) -> tuple[OrtDevice, ...]:
+        """Every device that holds a value, each once, in order of first appearance."""
+        return tuple(dict.fromkeys(self.locations)) or (CPU_DEVICE,)
+
+
+def implicit_inputs_of(node: Node) -> tuple[str, ...]:
+    """What the sub-graphs of ``node`` take from the graph around them, each once."""
+    names = (name for inner in node.subgraphs.values() for name in inner.outer_values())
+    return tuple(dict.fromkeys(names))
+
+
+def create_execution_plan(
+    viewer: GraphViewer, devices: Mapping[str, OrtDevice], kernels: Mapping[int, KernelDef]
+) -> ExecutionPlan:
+    """Plans the execution of a partitioned graph (M01).
+
+    Args:
+        viewer: the graph with its nodes in topological order (Kahn's algorithm, M02).
+        devices: execution provider name → the device on which its outputs lie.
+        kernels: node index → kernel definition.
+
+    Raises:
+        ModelError: FAIL, a node has no kernel or no provider of the session (M03).
+    """
+    graph = viewer.graph
+    outer = graph.outer_values()
+    values = OrtValueNameIdxMap(name for name in (*graph.inputs, *graph.initializers, *outer) if name)
+    for node in viewer.nodes:
+        for name in node.outputs:
+            if name:
+                values.add(name)
+    steps = tuple(_step(node, values, devices, kernels) for node in viewer.nodes)
+    locations = [CPU_DEVICE] * len(values)
+    for step in steps:
+        for index in step.outputs:
+            if index != ABSENT:
+                locations[index] = step.device
+    return ExecutionPlan(
+        steps=steps,
+        values=values,
+        inputs=_indices(values, graph.inputs),
+        outputs=_indices(values, graph.outputs),
+        initializers=_indices(values, (name for name in graph.initializers if name not in graph.inputs)),
+        outer_values=_indices(values, outer),
+        locations=tuple(locations),
+    )
+
+
+def _step(
+    node: Node, values: OrtValueNameIdxMap, devices: Mapping[str, OrtDevice], kernels: Mapping[int, KernelDef]
+) -> NodeStep:
+    kernel = kernels.get(node.index)
+    if kernel is None:
+        raise ModelError(f"no kernel found for {node}", node_name=node.name)
+    device = devices.get(node.execution_provider)
+    if device is None:
+        given = quoted(node.execution_provider)
+        raise ModelError(f"{node} is assigned to {given}, which the session does not have", node_name=node.name)
+    return NodeStep(
+        node_index=node.index,
+        node_name=node.name,
+        op_type=node.op_type,
+        provider=node.execution_provider,
+        device=device,
+        kernel=kernel,
+        inputs=_indices(values, node.inputs),
+        outputs=_indices(values, node.outputs),
+        implicit_inputs=_indices(values, implicit_inputs_of(node)),
+    )
+
+
+def _indices(values: OrtValueNameIdxMap, names: Iterable[str] | Sequence[str]) -> tuple[int, ...]:
+    return tuple(values.index_of(name) if name else ABSENT for name in names)

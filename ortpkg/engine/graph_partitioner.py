@@ -1,0 +1,368 @@
+"""Partitions a graph among execution providers: first come, first served.
+
+Source: the partitioning article (requirements P06 to P14, P18). Each provider is asked in order what it can run of the
+nodes. A capability without a meta definition assigns one node; with one it is a sub-graph that becomes a single fused
+node, which the provider then compiles. A claim on a node that is already taken falls, as a whole. What nobody wants
+goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan bodies) of the nodes that were not fused are
+partitioned in the same way.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ortpkg.errors import CompileError, ExecutionProviderError, KernelNotFoundError, OrtpkgError, quoted
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.schemas import constraint_types
+from ortpkg.graph.topology import topological_order
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
+from ortpkg.providers.execution_provider import (
+    ComputeCapability,
+    ExecutionProvider,
+    FusedNode,
+    GraphViewer,
+    MetaDef,
+    NodeComputeInfo,
+)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """What one provider runs of a graph.
+
+    Attributes:
+        provider: its name.
+        graph_path: "" for the main graph, else the way to the sub-graph, e.g. ``"if_0.then_branch"``.
+        node_names, op_types: the nodes, as they were before fusing.
+        fused_node: name of the node that stands for them; "" where the nodes run one by one.
+    """
+
+    provider: str
+    node_names: tuple[str, ...]
+    op_types: tuple[str, ...]
+    fused_node: str = ""
+    graph_path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedKernel:
+    """A compiled partition: how it computes, and the body that it computes (for inspection)."""
+
+    provider: str
+    compute_info: NodeComputeInfo
+    body: Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionResult:
+    """The outcome for a graph and all graphs inside it.
+
+    Attributes:
+        partitions: in order of assignment, the main graph's first.
+        fused: the compiled partition behind each fused node.
+    """
+
+    partitions: tuple[Partition, ...]
+    fused: Mapping[Node, FusedKernel]
+
+
+def partition_graph(graph: Graph, providers: Sequence[ExecutionProvider], *, graph_path: str = "") -> PartitionResult:
+    """Assigns every node of ``graph`` (which it changes) and of its sub-graphs to one of ``providers``.
+
+    Args:
+        graph: the graph, shapes and types inferred.
+        providers: in order of priority; the last takes what is left.
+        graph_path: where the graph lies in its model, for messages.
+
+    Raises:
+        CompileError: a provider compiles a wrong number of nodes, or fails.
+        ExecutionProviderError: a capability breaks the contract.
+    """
+    own = _Partitioner(graph, providers, graph_path).partition()
+    partitions, fused = list(own.partitions), dict(own.fused)
+    for node in graph.nodes:
+        if node in own.fused:
+            continue
+        for attribute, subgraph in node.subgraphs.items():
+            path = f"{graph_path}/{node.name}.{attribute}" if graph_path else f"{node.name}.{attribute}"
+            inner = partition_graph(subgraph, providers, graph_path=path)
+            partitions += inner.partitions
+            fused.update(inner.fused)
+    return PartitionResult(partitions=tuple(partitions), fused=fused)
+
+
+def find_kernels(
+    graph: Graph, providers: Sequence[ExecutionProvider], fused: Mapping[Node, FusedKernel]
+) -> dict[int, KernelDef]:
+    """The kernel definition of every node of a partitioned (and then transformed) graph, by node index.
+
+    A node that came in after the partition goes to the first provider that has a kernel for it.
+
+    Raises KernelNotFoundError where the provider of a node has no kernel for it (P15).
+    """
+    by_name = {provider.name: provider for provider in providers}
+    kernels: dict[int, KernelDef] = {}
+    for node in graph.nodes:
+        if node in fused:
+            kernels[node.index] = fused_kernel_def(node, fused[node])
+            continue
+        types = constraint_types(graph, node)
+        assigned = by_name.get(node.execution_provider)
+        for provider in (assigned,) if assigned is not None else providers:
+            definition = provider.find_kernel(node, types)
+            if definition is not None:
+                graph.assign(node, provider.name)
+                kernels[node.index] = definition
+                break
+        else:
+            raise _no_kernel(graph, node, types, providers)
+    return kernels
+
+
+class _Partitioner:
+    def __init__(self, graph: Graph, providers: Sequence[ExecutionProvider], graph_path: str) -> None:
+        self._graph = graph
+        self._providers = providers
+        self._path = graph_path
+        self._partitions: list[Partition] = []
+        self._fused: dict[Node, FusedKernel] = {}
+
+    def partition(self) -> PartitionResult:
+        for provider in self._providers:
+            self._place(provider)
+        self._place_left_over()
+        return PartitionResult(partitions=tuple(self._partitions), fused=self._fused)
+
+    def _place_left_over(self) -> None:
+        """What nobody claimed is the last provider's (P14)."""
+        last = self._providers[-1]
+        left_over = [node for node in self._graph.nodes if not node.execution_provider]
+        for node in left_over:
+            self._graph.assign(node, last.name)
+        if left_over:
+            self._partitions.append(_partition(last, left_over, self._path))
+
+    def _place(self, provider: ExecutionProvider) -> None:
+        """Asks one provider, assigns its single nodes, fuses and compiles its sub-graphs."""
+        order = topological_order(self._graph)
+        viewer = GraphViewer(self._graph, order)
+        types_of = functools.partial(constraint_types, self._graph)
+        single: list[Node] = []
+        fused: list[FusedNode] = []
+        replaced: list[Sequence[Node]] = []
+        for capability in provider.get_capability(viewer, types_of):
+            if capability.meta_def is None:
+                node = self._single_node(provider, capability)
+                if node is not None:
+                    self._graph.assign(node, provider.name)
+                    single.append(node)
+            else:
+                nodes = self._free_nodes(capability)
+                if nodes is not None and self._may_fuse(provider, nodes, order):
+                    fused.append(self._fuse(provider, nodes, capability.meta_def))
+                    replaced.append(nodes)
+                    order = topological_order(self._graph)
+        if single:
+            self._partitions.append(_partition(provider, single, self._path))
+        self._compile(provider, fused, replaced)
+
+    def _single_node(self, provider: ExecutionProvider, capability: ComputeCapability) -> Node | None:
+        """The claimed node, None where it is taken. A claim without a meta definition is one node (P18)."""
+        if len(capability.node_indices) != 1:
+            raise ExecutionProviderError(
+                f"{provider.name} claims {len(capability.node_indices)} nodes without a meta definition; "
+                "such a capability holds exactly one",
+                ep_name=provider.name,
+            )
+        nodes = self._free_nodes(capability)
+        return None if nodes is None else nodes[0]
+
+    def _free_nodes(self, capability: ComputeCapability) -> list[Node] | None:
+        """The claimed nodes in the order of their indices, or None where one of them is taken or gone (P10)."""
+        nodes = []
+        for index in sorted(set(capability.node_indices)):
+            if not self._graph.has_node(index) or self._graph.node(index).execution_provider:
+                return None
+            nodes.append(self._graph.node(index))
+        return nodes or None
+
+    def _may_fuse(self, provider: ExecutionProvider, nodes: Sequence[Node], order: Sequence[int]) -> bool:
+        """Whether making one node of ``nodes`` leaves the graph without a cycle; a claim that does not falls."""
+        if not _leaves_and_returns(self._graph, nodes, order):
+            return True
+        names = ", ".join(quoted(node.name) for node in nodes[:5])
+        _log.warning("%s claims a sub-graph (%s, ...) that would depend on itself; ignored", provider.name, names)
+        return False
+
+    def _fuse(self, provider: ExecutionProvider, nodes: Sequence[Node], meta: MetaDef) -> FusedNode:
+        """Replaces ``nodes`` by one node, and returns it with its body."""
+        body = _body_of(self._graph, nodes, meta, provider)
+        for node in nodes:
+            self._graph.remove_node(node)
+        node = self._graph.add_node(
+            meta.name,
+            meta.inputs,
+            meta.outputs,
+            domain=meta.domain,
+            name=meta.name,
+            attributes=meta.attributes,
+            since_version=1,
+            execution_provider=provider.name,
+            doc_string=meta.doc_string,
+            at=nodes[0],
+        )
+        return FusedNode(node=node, body=body)
+
+    def _compile(
+        self, provider: ExecutionProvider, fused: Sequence[FusedNode], replaced: Sequence[Sequence[Node]]
+    ) -> None:
+        if not fused:
+            return
+        try:
+            compute_infos = provider.compile(fused)
+        except OrtpkgError:
+            raise
+        except Exception as error:
+            raise CompileError(f"{provider.name} failed to compile: {error}", ep_name=provider.name) from error
+        if len(compute_infos) != len(fused):
+            raise CompileError(
+                f"{provider.name} returned {len(compute_infos)} compute functions for {len(fused)} fused nodes",
+                ep_name=provider.name,
+            )
+        for fused_node, nodes, compute_info in zip(fused, replaced, compute_infos, strict=True):
+            self._fused[fused_node.node] = FusedKernel(
+                provider=provider.name, compute_info=compute_info, body=fused_node.body
+            )
+            self._partitions.append(_partition(provider, nodes, self._path, fused_node=fused_node.node.name))
+
+
+def _no_kernel(
+    graph: Graph, node: Node, known: Mapping[str, ElementType], providers: Sequence[ExecutionProvider]
+) -> KernelNotFoundError:
+    opset = graph.opset_imports.get(node.domain, node.since_version)
+    types = tuple(f"{name}={found.name.lower()}" for name, found in known.items())
+    asked = ", ".join(provider.name for provider in providers)
+    return KernelNotFoundError(
+        f"no kernel for operator {quoted(node.op_type)} of domain {quoted(node.domain or 'ai.onnx')}, opset {opset}, "
+        f"types ({', '.join(types) or 'unknown'}), at node {quoted(node.name)}; asked: {asked}",
+        op_type=node.op_type,
+        opset=opset,
+        types=types,
+        node_name=node.name,
+    )
+
+
+def _partition(provider: ExecutionProvider, nodes: Sequence[Node], path: str, *, fused_node: str = "") -> Partition:
+    return Partition(
+        provider=provider.name,
+        node_names=tuple(node.name for node in nodes),
+        op_types=tuple(node.op_type for node in nodes),
+        fused_node=fused_node,
+        graph_path=path,
+    )
+
+
+def _leaves_and_returns(graph: Graph, nodes: Sequence[Node], order: Sequence[int]) -> bool:
+    """Whether a path leads out of ``nodes`` and back into them. Linear in the part of the graph between them."""
+    inside = {node.index for node in nodes}
+    positions = {index: position for position, index in enumerate(order)}
+    last = max(positions[index] for index in inside)
+    waiting = [user for node in nodes for user in _users(graph, node) if user not in inside]
+    seen = set(waiting)
+    while waiting:
+        for user in _users(graph, graph.node(waiting.pop())):
+            if user in inside:
+                return True
+            if user not in seen and positions[user] < last:
+                seen.add(user)
+                waiting.append(user)
+    return False
+
+
+def _users(graph: Graph, node: Node) -> list[int]:
+    return [use.node_index for value in node.outputs if value for use in graph.consumers_of(value)]
+
+
+def _body_of(graph: Graph, nodes: Sequence[Node], meta: MetaDef, provider: ExecutionProvider) -> Graph:
+    """The fused nodes as a graph of their own: constants that are not inputs of the fused node go along.
+
+    Raises ExecutionProviderError where the meta definition's inputs and outputs do not cover what flows in and out.
+    """
+    body = Graph(meta.name, opset_imports=graph.opset_imports)
+    body.set_inputs(meta.inputs)
+    body.set_outputs(meta.outputs)
+    inside = {node.index for node in nodes}
+    made = {value for node in nodes for value in node.outputs if value}
+    for node in nodes:
+        needed = dict.fromkeys((*node.inputs, *node.implicit_inputs))
+        for value in needed:
+            if value and value not in made and value not in meta.inputs and value not in body.initializers:
+                constant = graph.constant(value)
+                if constant is None:
+                    raise _uncovered(provider, meta, value, "takes", "input")
+                body.add_initializer(constant)
+        for value in node.outputs:
+            used_outside = value and (
+                graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value))
+            )
+            if used_outside and value not in meta.outputs:
+                raise _uncovered(provider, meta, value, "makes", "output")
+    for value in meta.outputs:
+        if value not in made:
+            raise _uncovered(provider, meta, value, "does not make", "output")
+    for node in nodes:
+        _copy_node(body, node)
+    for value in (*meta.inputs, *made, *body.initializers):
+        found = graph.type_of(value)
+        if found is not None:
+            body.set_type(value, found)
+    return body
+
+
+def _copy_node(body: Graph, node: Node) -> None:
+    body.add_node(
+        node.op_type,
+        node.inputs,
+        node.outputs,
+        domain=node.domain,
+        name=node.name,
+        attributes=node.attributes,
+        since_version=node.since_version,
+        implicit_inputs=node.implicit_inputs,
+        doc_string=node.doc_string,
+        metadata=node.metadata,
+    )
+    for subgraph in node.subgraphs.values():
+        subgraph.parent = body
+
+
+def _uncovered(provider: ExecutionProvider, meta: MetaDef, value: str, verb: str, kind: str) -> ExecutionProviderError:
+    return ExecutionProviderError(
+        f"{provider.name}: the sub-graph {quoted(meta.name)} {verb} {quoted(value)}, "
+        f"which its meta definition {'names as' if verb.startswith('does') else 'does not name as'} an {kind}",
+        ep_name=provider.name,
+    )
+
+
+def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
+    """The kernel of a fused node: it calls the partition's compute function with a state made once (P09)."""
+    state = kernel.compute_info.create_state(node.name)
+    count = len(node.outputs)
+
+    def make(_info: OpKernelInfo) -> Compute:
+        def compute(_context: OpKernelContext, *inputs: Value) -> Value:
+            outputs = tuple(kernel.compute_info.compute(state, inputs))
+            if len(outputs) != count:
+                raise ValueError(f"{kernel.provider} returned {len(outputs)} outputs where the node has {count}")
+            return outputs
+
+        return compute
+
+    return KernelDef(op_type=node.op_type, domain=node.domain, since=(1,), factory=make, uses_output_buffer=False)

@@ -1,0 +1,264 @@
+"""The memory pattern: one block per device, and the offset of each buffer in it. Pure integers.
+
+Third of the three planning layers (requirements M11 to M17, M21, M24). Sizes come from a *trace*: at initialization
+from the shapes that are known, or from the first run of a new set of input shapes. Lifetimes always come from the
+allocation plan, so that a pattern stays right even for a value that the traced run happened not to ask memory for.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
+from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, OrtDevice
+from ortpkg.errors import UsageError
+
+#: Above this many buffers the quadratic best layout gives way to a sweep over the steps.
+_MOST_BUFFERS_FOR_BEST_LAYOUT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryTraceRecord:
+    """One allocation as it happened (M11): steps are inclusive, ``free_step`` is the last step of its use."""
+
+    value_index: int
+    allocation_step: int
+    free_step: int
+    nbytes: int
+    device: OrtDevice
+    alloc_kind: AllocKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPattern:
+    """The layout of one device's block (M15).
+
+    Attributes:
+        peak_size: bytes of the block.
+        offsets: buffer (index of the value that owns it) → its offset.
+        sizes: buffer → bytes laid out for it.
+    """
+
+    peak_size: int
+    offsets: Mapping[int, int]
+    sizes: Mapping[int, int]
+
+    def offset_of(self, buffer: int) -> int | None:
+        """The offset of a buffer, None for one that the pattern does not know."""
+        return self.offsets.get(buffer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPatternGroup:
+    """A pattern per location (M14)."""
+
+    locations: tuple[OrtDevice, ...]
+    patterns: tuple[MemoryPattern, ...]
+
+    def pattern_of(self, location: OrtDevice) -> MemoryPattern | None:
+        """The pattern of ``location``, None where the group has none."""
+        for known, pattern in zip(self.locations, self.patterns, strict=True):
+            if known == location:
+                return pattern
+        return None
+
+    @property
+    def peak_size(self) -> int:
+        """Bytes of all blocks together."""
+        return sum(pattern.peak_size for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What a layout places: bytes, and the inclusive step intervals in which they are in use."""
+
+    owner: int
+    nbytes: int
+    intervals: tuple[tuple[int, int], ...]
+
+    @property
+    def first(self) -> int:
+        return self.intervals[0][0]
+
+    @property
+    def last(self) -> int:
+        return self.intervals[-1][1]
+
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether both are in use at some step."""
+        if self.last < other.first or other.last < self.first:
+            return False
+        return any(a <= d and c <= b for a, b in self.intervals for c, d in other.intervals)
+
+
+@dataclass(slots=True)
+class _LocationTrace:
+    """The records of one location: open ones by value, closed ones in order."""
+
+    open: dict[int, tuple[int, int]] = field(default_factory=dict)
+    records: list[MemoryTraceRecord] = field(default_factory=list)
+
+
+class OrtValuePatternPlanner:
+    """Collects the trace of one run, one planner per location (M13), and lays it out."""
+
+    def __init__(self, plan: ExecutionPlan, allocation: AllocationPlan) -> None:
+        self._allocation = allocation
+        self._last_step = len(plan.steps)
+        self._traces = {device: _LocationTrace() for device in plan.devices}
+
+    def trace_allocation(self, value_index: int, nbytes: int, step: int) -> None:
+        """Records that ``value_index`` got ``nbytes`` bytes at ``step``. UsageError for an unknown location."""
+        self._trace_of(value_index).open[value_index] = (step, nbytes)
+
+    def trace_free(self, value_index: int, step: int) -> None:
+        """Records that ``value_index`` died after ``step``; a value that was never allocated is ignored."""
+        trace = self._trace_of(value_index)
+        opened = trace.open.pop(value_index, None)
+        if opened is not None:
+            trace.records.append(self._record(value_index, *opened, step))
+
+    def records(self) -> tuple[MemoryTraceRecord, ...]:
+        """All records by allocation step; what is still allocated lives to the end."""
+        found = [record for trace in self._traces.values() for record in trace.records]
+        for trace in self._traces.values():
+            found += [self._record(index, *opened, self._last_step) for index, opened in trace.open.items()]
+        return tuple(sorted(found, key=lambda record: (record.allocation_step, record.value_index)))
+
+    def generate_patterns(self) -> MemoryPatternGroup:
+        """One pattern per location, offsets aligned for it (M24)."""
+        sizes: dict[int, int] = {}
+        for record in self.records():
+            owner = self._allocation.values[record.value_index].reused_buffer
+            sizes[owner] = max(sizes.get(owner, 0), record.nbytes)
+        return plan_memory_pattern(self._allocation, sizes, tuple(self._traces))
+
+    def _trace_of(self, value_index: int) -> _LocationTrace:
+        location = self._allocation.values[value_index].location
+        trace = self._traces.get(location)
+        if trace is None:
+            raise UsageError(f"value {value_index} lies on {location.name}, for which there is no pattern planner")
+        return trace
+
+    def _record(self, value_index: int, step: int, nbytes: int, free_step: int) -> MemoryTraceRecord:
+        planned = self._allocation.values[value_index]
+        return MemoryTraceRecord(
+            value_index=value_index,
+            allocation_step=step,
+            free_step=free_step,
+            nbytes=nbytes,
+            device=planned.location,
+            alloc_kind=planned.alloc_kind,
+        )
+
+
+def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtValuePatternPlanner:
+    """The trace that a run would leave, for every planned value whose size is known without running."""
+    planner = OrtValuePatternPlanner(plan, allocation)
+    for number, step in enumerate(plan.steps):
+        for index in step.outputs:
+            if index == ABSENT:
+                continue
+            value = allocation.values[index]
+            if value.reused_buffer in allocation.buffers and value.size is not None and value.size.is_static:
+                planner.trace_allocation(index, value.size.nbytes, number)
+        for index in allocation.releases[number]:
+            planner.trace_free(index, number)
+    return planner
+
+
+def needs_run_trace(allocation: AllocationPlan) -> bool:
+    """Whether some planned buffer has a size that only a run can tell (M21)."""
+    return any(
+        value.size is not None and not value.size.is_static
+        for value in allocation.values
+        if value.reused_buffer in allocation.buffers
+    )
+
+
+def plan_memory_pattern(
+    allocation: AllocationPlan, sizes: Mapping[int, int], locations: Sequence[OrtDevice]
+) -> MemoryPatternGroup:
+    """Lays out the buffers of ``sizes`` (owner → bytes) in one block per location."""
+    patterns = []
+    for location in locations:
+        buffers = [
+            Buffer(owner, sizes[owner], tuple(zip(counter.starts, counter.ends, strict=True)))
+            for owner, counter in allocation.buffers.items()
+            if sizes.get(owner, 0) > 0 and allocation.values[owner].location == location
+        ]
+        patterns.append(lay_out(buffers, location.alignment))
+    return MemoryPatternGroup(locations=tuple(locations), patterns=tuple(patterns))
+
+
+def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
+    """Offsets for ``buffers``, multiples of ``alignment``, no two sharing a byte while both are in use.
+
+    Best fit, the largest buffer first; with very many buffers, by the step in which they begin instead. Of equal
+    candidates the earlier one wins, so that equal input gives an equal layout.
+    """
+    if len(buffers) > _MOST_BUFFERS_FOR_BEST_LAYOUT:
+        offsets = _lay_out_by_step(buffers, alignment)
+    else:
+        offsets = _lay_out_by_size(buffers, alignment)
+    peak = max((offsets[buffer.owner] + _aligned(buffer.nbytes, alignment) for buffer in buffers), default=0)
+    sizes = {buffer.owner: buffer.nbytes for buffer in buffers}
+    return MemoryPattern(peak_size=peak, offsets=MappingProxyType(offsets), sizes=MappingProxyType(sizes))
+
+
+def least_possible_peak(buffers: Sequence[Buffer]) -> int:
+    """The largest sum of bytes in use at one step: no layout of this order can need less."""
+    changes: dict[int, int] = {}
+    for buffer in buffers:
+        for start, end in buffer.intervals:
+            changes[start] = changes.get(start, 0) + buffer.nbytes
+            changes[end + 1] = changes.get(end + 1, 0) - buffer.nbytes
+    peak = live = 0
+    for step in sorted(changes):
+        live += changes[step]
+        peak = max(peak, live)
+    return peak
+
+
+def _lay_out_by_size(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
+    placed: list[tuple[int, int, Buffer]] = []
+    offsets: dict[int, int] = {}
+    for buffer in sorted(buffers, key=lambda buffer: (-buffer.nbytes, buffer.first, buffer.owner)):
+        taken = [(offset, end) for offset, end, other in placed if buffer.overlaps(other)]
+        need = _aligned(buffer.nbytes, alignment)
+        offset = _best_gap(taken, need)
+        offsets[buffer.owner] = offset
+        insort(placed, (offset, offset + need, buffer), key=lambda entry: entry[:2])
+    return offsets
+
+
+def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
+    live: list[tuple[int, int, int]] = []
+    offsets: dict[int, int] = {}
+    for buffer in sorted(buffers, key=lambda buffer: (buffer.first, -buffer.nbytes, buffer.owner)):
+        live = [entry for entry in live if entry[2] >= buffer.first]
+        need = _aligned(buffer.nbytes, alignment)
+        offset = _best_gap([(start, end) for start, end, _ in live], need)
+        offsets[buffer.owner] = offset
+        insort(live, (offset, offset + need, buffer.last))
+    return offsets
+
+
+def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
+    """The start of the smallest gap between the ``taken`` ranges (sorted by start) that holds ``need`` bytes."""
+    best: int | None = None
+    best_size = 0
+    reached = 0
+    for start, end in taken:
+        gap = start - reached
+        if gap >= need and (best is None or gap < best_size):
+            best, best_size = reached, gap
+        reached = max(reached, end)
+    return reached if best is None else best
+
+
+def _aligned(nbytes: int, alignment: int) -> int:
+    return -(-nbytes // alignment) * alignment

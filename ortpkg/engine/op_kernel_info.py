@@ -1,0 +1,61 @@
+"""One node as its kernel factory sees it at initialization, and the compute function made from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortpkg.errors import InvalidGraphError, OrtpkgError
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import ValueType
+from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.kernels.op_kernel import Compute, Tensor
+
+
+class NodeKernelInfo:
+    """OpKernelInfo over a node of a graph."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self._graph = graph
+        self._node = node
+
+    @property
+    def node(self) -> Node:
+        return self._node
+
+    @property
+    def opset(self) -> int:
+        return self._graph.opset_imports.get(self._node.domain, self._node.since_version)
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The attribute's value; tensors as numpy arrays."""
+        found = self._node.attributes.get(name)
+        if found is not None and found.kind == "TENSOR":
+            return found.value.numpy()
+        if found is not None and found.kind == "TENSORS":
+            return tuple(tensor.numpy() for tensor in found.value)
+        return self._node.attribute(name, default)
+
+    def constant_input(self, slot: int) -> Tensor | None:
+        if slot >= len(self._node.inputs) or not self._node.inputs[slot]:
+            return None
+        constant = self._graph.constant(self._node.inputs[slot])
+        return None if constant is None else constant.numpy()
+
+    def input_type(self, slot: int) -> ValueType | None:
+        return self._type_at(self._node.inputs, slot)
+
+    def output_type(self, slot: int) -> ValueType | None:
+        return self._type_at(self._node.outputs, slot)
+
+    def _type_at(self, names: tuple[str, ...], slot: int) -> ValueType | None:
+        return self._graph.type_of(names[slot]) if slot < len(names) and names[slot] else None
+
+
+def make_compute(graph: Graph, node: Node, definition: KernelDef) -> Compute:
+    """The compute function of ``node``. InvalidGraphError with the node's name where its attributes do not fit."""
+    try:
+        return definition.factory(NodeKernelInfo(graph, node))
+    except OrtpkgError:
+        raise
+    except Exception as error:
+        raise InvalidGraphError(f"{node}: {error}", node_name=node.name) from error

@@ -1,0 +1,157 @@
+"""Proves that a plan is safe: no two live values share bytes, and every use lies within the value's lifetime.
+
+It shares no code with the planner: lifetimes are computed anew, backwards from the uses, and sharing is judged by byte
+ranges only. What it allows are the two ways in which sharing is meant: an output that *is* its input under another
+shape (``alias`` of the kernel), and an output written over an input that dies at that very node (``in_place``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
+from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, NodeStep
+from ortpkg.engine.memory_pattern import MemoryPatternGroup
+from ortpkg.errors import PlanVerificationError, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Bytes of a value: a memory (a device's block, or one buffer of its own) and a half-open range in it."""
+
+    memory: object
+    start: int
+    stop: int
+
+    def shares_bytes_with(self, other: _Range) -> bool:
+        return self.memory == other.memory and self.start < other.stop and other.start < self.stop
+
+
+def verify_plan(plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None = None) -> None:
+    """Raises PlanVerificationError where ``allocation``, laid out by ``patterns`` if given, is unsafe for ``plan``."""
+    _Verifier(plan, allocation, patterns).verify()
+
+
+class _Verifier:
+    def __init__(self, plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None) -> None:
+        self._plan = plan
+        self._allocation = allocation
+        self._patterns = patterns
+        self._last_use = self._find_last_uses()
+        self._same_bytes: dict[int, int] = {}
+
+    def _find_last_uses(self) -> dict[int, float]:
+        """Value → last step that needs it, scanning backwards; infinity for what the graph hands out or was given."""
+        forever = (*self._plan.outputs, *self._plan.inputs, *self._plan.initializers, *self._plan.outer_values)
+        last: dict[int, float] = dict.fromkeys(forever, float("inf"))
+        for number in range(len(self._plan.steps) - 1, -1, -1):
+            step = self._plan.steps[number]
+            for index in (*step.inputs, *step.implicit_inputs, *step.outputs):
+                if index != ABSENT:
+                    last.setdefault(index, number)
+        return last
+
+    def verify(self) -> None:
+        self._verify_pattern_bounds()
+        live: dict[int, _Range] = {}
+        known = {*self._plan.inputs, *self._plan.initializers, *self._plan.outer_values}
+        for index in known:
+            live[index] = self._range_of(index)
+        for number, step in enumerate(self._plan.steps):
+            self._verify_uses(number, step, known)
+            for slot, index in enumerate(step.outputs):
+                if index == ABSENT:
+                    continue
+                if index in known:
+                    raise self._error(index, f"is produced a second time, at step {number}")
+                known.add(index)
+                self._verify_birth(number, step, slot, index, live)
+                live[index] = self._range_of(index)
+            self._verify_releases(number)
+            live = {index: extent for index, extent in live.items() if self._last_use[index] > number}
+        self._verify_buffer_releases()
+
+    def _verify_uses(self, number: int, step: NodeStep, known: set[int]) -> None:
+        for index in (*step.inputs, *step.implicit_inputs):
+            if index == ABSENT:
+                continue
+            if index not in known:
+                raise self._error(index, f"is used at step {number} before anything produces it")
+            counter = self._allocation.values[index].program_counter
+            ends = [*counter.ends, float("inf")]
+            if not any(start <= number <= end for start, end in zip(counter.starts, ends, strict=False)):
+                raise self._error(index, f"is used at step {number}, outside its planned lifetime ({counter})")
+
+    def _verify_birth(self, number: int, step: NodeStep, slot: int, index: int, live: dict[int, _Range]) -> None:
+        """Nothing that is still needed may share bytes with a value that is written now."""
+        born = self._range_of(index)
+        aliased = {step.inputs[i] for i, o in step.kernel.alias if o == slot and i < len(step.inputs)} - {ABSENT}
+        for other, extent in live.items():
+            if not born.shares_bytes_with(extent):
+                continue
+            if any(self._bytes_of(other) == self._bytes_of(source) for source in aliased):
+                self._same_bytes[index] = self._bytes_of(other)
+            elif not self._is_overwritten_in_place(number, step, slot, other, born):
+                message = f"is written at step {number} over {self._name(other)}, which is still needed"
+                raise self._error(index, message)
+
+    def _is_overwritten_in_place(self, number: int, step: NodeStep, slot: int, other: int, born: _Range) -> bool:
+        if self._last_use[other] > number or other in step.outputs:
+            return False
+        sources = [i for i, o in step.kernel.in_place if o == slot and i < len(step.inputs)]
+        for source_slot in sources:
+            source = step.inputs[source_slot]
+            if source == ABSENT or self._bytes_of(source) != self._bytes_of(other):
+                continue
+            readers = [number for number, i in enumerate(step.inputs) if self._overlap(i, born)]
+            return readers == [source_slot] and not any(self._overlap(i, born) for i in step.implicit_inputs)
+        return False
+
+    def _verify_releases(self, number: int) -> None:
+        for index in self._allocation.releases[number]:
+            if self._last_use[index] > number:
+                raise self._error(index, f"is released after step {number}, before its last use")
+
+    def _verify_buffer_releases(self) -> None:
+        released = {owner: step for step, owners in enumerate(self._allocation.buffer_releases) for owner in owners}
+        for index, value in enumerate(self._allocation.values):
+            step = released.get(value.reused_buffer)
+            if step is not None and self._last_use.get(index, -1) > step:
+                raise self._error(index, f"loses its buffer after step {step}, before its last use")
+
+    def _verify_pattern_bounds(self) -> None:
+        if self._patterns is None:
+            return
+        for location, pattern in zip(self._patterns.locations, self._patterns.patterns, strict=True):
+            for owner, offset in pattern.offsets.items():
+                if offset % location.alignment:
+                    raise self._error(owner, f"has the offset {offset}, which is not aligned to {location.alignment}")
+                if offset < 0 or offset + pattern.sizes[owner] > pattern.peak_size:
+                    raise self._error(owner, f"does not lie within the block of {pattern.peak_size} bytes")
+
+    def _range_of(self, index: int) -> _Range:
+        """The bytes of a value: its place in the pattern, or else the whole of the buffer that it lies in."""
+        value = self._allocation.values[index]
+        owner = value.reused_buffer
+        if self._allocation.values[owner].reused_buffer != owner:
+            raise self._error(index, f"lies in the buffer of {self._name(owner)}, which has none of its own")
+        if value.alloc_kind is not AllocKind.REUSE and owner != index:
+            raise self._error(index, f"is {value.alloc_kind.value}, but lies in the buffer of {self._name(owner)}")
+        pattern = self._patterns.pattern_of(value.location) if self._patterns is not None else None
+        offset = pattern.offset_of(owner) if pattern is not None else None
+        if pattern is None or offset is None:
+            return _Range(("buffer", owner), 0, 1)
+        return _Range(value.location, offset, offset + pattern.sizes[owner])
+
+    def _overlap(self, index: int, extent: _Range) -> bool:
+        return index != ABSENT and self._range_of(index).shares_bytes_with(extent)
+
+    def _bytes_of(self, index: int) -> int:
+        """The first of the values that are the same bytes by alias."""
+        return self._same_bytes.get(index, index)
+
+    def _name(self, index: int) -> str:
+        return quoted(self._plan.values.name_of(index))
+
+    def _error(self, index: int, message: str) -> PlanVerificationError:
+        return PlanVerificationError(f"value {self._name(index)} {message}")

@@ -1,0 +1,130 @@
+"""What bounds one run: a memory limit, a deadline, and the caller's wish to end it.
+
+One object per ``InferenceSession.run``, shared by the frames of its sub-graphs and, in parallel execution, by threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from ortpkg.errors import CancelledError, LimitExceededError
+
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+class RunControl:
+    """Limits of one run, and what it uses of them.
+
+    Attributes:
+        is_watched: whether :meth:`check` can ever raise; a run that is not watched skips the call.
+    """
+
+    __slots__ = ("_charged", "_deadline", "_is_terminated", "_limit", "_lock", "_timeout_s", "is_watched")
+
+    def __init__(
+        self,
+        *,
+        memory_limit_nbytes: int | None = None,
+        timeout_s: float | None = None,
+        is_terminated: Callable[[], bool] | None = None,
+    ) -> None:
+        self._limit = machine_memory_nbytes() if memory_limit_nbytes is None else memory_limit_nbytes
+        self._timeout_s = timeout_s
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self._is_terminated = is_terminated
+        self._charged = 0
+        self._lock = threading.Lock()
+        self.is_watched = timeout_s is not None or is_terminated is not None
+
+    @property
+    def charged_nbytes(self) -> int:
+        """Bytes that the run holds now."""
+        return self._charged
+
+    def charge(self, nbytes: int) -> None:
+        """Counts ``nbytes`` more. LimitExceededError, and nothing counted, where that passes the limit."""
+        with self._lock:
+            self._check_room(nbytes)
+            self._charged += nbytes
+
+    def discharge(self, nbytes: int) -> None:
+        """Gives back ``nbytes``."""
+        with self._lock:
+            self._charged -= nbytes
+
+    def check_allocation(self, nbytes: int) -> None:
+        """Raises LimitExceededError where ``nbytes`` more would pass the memory limit."""
+        self._check_room(nbytes)
+
+    def _check_room(self, nbytes: int) -> None:
+        if self._charged + nbytes > self._limit:
+            raise LimitExceededError(
+                f"the run asks for {nbytes:,} bytes beside the {self._charged:,} that it holds, "
+                f"which passes its memory limit of {self._limit:,} bytes",
+                limit="memory",
+            )
+
+    def check(self) -> None:
+        """Raises CancelledError where the caller ended the run, LimitExceededError where its time is up."""
+        if self._is_terminated is not None and self._is_terminated():
+            raise CancelledError("the run was ended by its caller (RunOptions.terminate)")
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise LimitExceededError(f"the run passed its time limit of {self._timeout_s} s", limit="time")
+
+
+@cache
+def machine_memory_nbytes() -> int:
+    """The memory that this process can have: the machine's, or its container's where that is less.
+
+    ``sys.maxsize`` where the operating system does not say.
+    """
+    if sys.platform == "win32":
+        return _windows_memory_nbytes()
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        total = sys.maxsize
+    return min([total, *_cgroup_limits()])
+
+
+if sys.platform == "win32":
+
+    class _MemoryStatusEx(ctypes.Structure):
+        """MEMORYSTATUSEX of the Windows API."""
+
+        _fields_ = (
+            ("dwLength", ctypes.c_ulong),
+            ("dwMemoryLoad", ctypes.c_ulong),
+            ("ullTotalPhys", ctypes.c_ulonglong),
+            ("ullAvailPhys", ctypes.c_ulonglong),
+            ("ullTotalPageFile", ctypes.c_ulonglong),
+            ("ullAvailPageFile", ctypes.c_ulonglong),
+            ("ullTotalVirtual", ctypes.c_ulonglong),
+            ("ullAvailVirtual", ctypes.c_ulonglong),
+            ("ullAvailExtendedVirtual", ctypes.c_ulonglong),
+        )
+
+    def _windows_memory_nbytes() -> int:
+        status = _MemoryStatusEx(dwLength=ctypes.sizeof(_MemoryStatusEx))
+        found = ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+        return int(status.ullTotalPhys) if found else sys.maxsize
+
+
+def _cgroup_limits() -> list[int]:
+    """Limits of a Linux container, version 2 and 1 of control groups; none on other systems."""
+    limits = []
+    for path in _CGROUP_LIMITS:
+        try:
+            text = path.read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text.isdigit():
+            limits.append(int(text))
+    return limits

@@ -1,0 +1,58 @@
+"""The embedded CPU provider: numpy kernels for what matters, ``onnx.reference`` for the rest; it is always complete.
+
+It comes last in every session, and is added where the caller left it out (requirements P14, D05, D11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.kernels.reference_kernels import find_reference_kernel
+from ortpkg.providers.execution_provider import Allocator, ExecutionProvider
+
+CPU_EXECUTION_PROVIDER = "CPUExecutionProvider"
+
+
+class CPUAllocator(Allocator):
+    """numpy's memory, blocks aligned to a cache line."""
+
+    def allocate(self, nbytes: int) -> npt.NDArray[Any]:
+        block = np.empty(nbytes + self.alignment, dtype=np.uint8)
+        start = -block.ctypes.data % self.alignment
+        return block[start : start + nbytes]
+
+
+class CPUExecutionProvider(ExecutionProvider):
+    """Runs every operator of ONNX, one node at a time."""
+
+    def __init__(
+        self,
+        *,
+        ep_devices: Sequence[EpDevice] = (),
+        options: Mapping[str, str] | None = None,
+        registry: KernelRegistry | None = None,
+    ) -> None:
+        """``registry``: kernels to use instead of all of ours."""
+        super().__init__(CPU_EXECUTION_PROVIDER, ep_devices=ep_devices, options=options)
+        self._registry = cpu_kernel_registry() if registry is None else registry
+
+    @property
+    def kernel_registry(self) -> KernelRegistry:
+        return self._registry
+
+    def create_allocator(self) -> Allocator:
+        return CPUAllocator()
+
+    def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
+        """A kernel of ours, else the reference implementation's."""
+        found = self._registry.try_find_kernel(node, types)
+        return found if found is not None else find_reference_kernel(node, {node.domain: node.since_version})

@@ -1,0 +1,206 @@
+"""Session and run options under ONNX Runtime's names, and a few of our own. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ortpkg.errors import InvalidSessionOptionError, quoted
+
+#: Config entry: "1" proves every plan at session creation (slow for large models; tests always do).
+VERIFY_PLAN_ENTRY = "ortpkg.verify_plan"
+#: Config entry: which backend runs the session ("embedded", "openvino", "onnxruntime", a plug-in's name).
+BACKEND_ENTRY = "ortpkg.backend"
+#: Config entry of ONNX Runtime: where external data lies when a model comes from memory (E17).
+EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+
+_LONGEST_CONFIG_KEY = 1024
+_LONGEST_CONFIG_VALUE = 4096
+
+
+class GraphOptimizationLevel(IntEnum):
+    """How far the graph is transformed; what correctness needs happens at every level (P17)."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(IntEnum):
+    """One node after the other, or as many at a time as inputs and threads allow."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+@dataclass(kw_only=True)
+class SessionOptions:
+    """How a session is made and how its runs behave by default.
+
+    Attributes:
+        graph_optimization_level: see :class:`GraphOptimizationLevel`.
+        execution_mode: see :class:`ExecutionMode`.
+        intra_op_num_threads: threads of the linear-algebra library during a run; 0 leaves the library as it is.
+        inter_op_num_threads: threads of parallel execution; 0 means one per CPU.
+        enable_mem_pattern: lay activations out in one block per device and set of input shapes.
+        enable_mem_reuse: let values share buffers.
+        enable_cpu_mem_arena: keep blocks between runs.
+        enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``.
+        optimized_model_filepath: where the transformed model is written; "" for nowhere.
+        log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+        log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
+        use_deterministic_compute: ours always is.
+        memory_limit_nbytes: most bytes that a run may hold; None: the machine's (or container's) memory.
+        timeout_s: most seconds that a run may take, checked between nodes; None: no limit.
+    """
+
+    graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
+    execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
+    intra_op_num_threads: int = 0
+    inter_op_num_threads: int = 0
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    enable_cpu_mem_arena: bool = True
+    enable_profiling: bool = False
+    profile_file_prefix: str = "ortpkg_profile_"
+    optimized_model_filepath: str | Path = ""
+    log_severity_level: int = 2
+    log_verbosity_level: int = 0
+    logid: str = ""
+    use_deterministic_compute: bool = False
+    memory_limit_nbytes: int | None = None
+    timeout_s: float | None = None
+    _config_entries: dict[str, str] = field(default_factory=dict, repr=False)
+    _free_dimensions: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Sets a config entry; one that names an option of this class (``"session.<option>"``) sets that option.
+
+        Raises InvalidSessionOptionError for an empty or too long key, a too long value, or one that does not parse.
+        """
+        if not key or len(key) > _LONGEST_CONFIG_KEY:
+            raise InvalidSessionOptionError(f"config key {quoted(key)} must have 1 to 1024 characters", key=key)
+        if len(value) > _LONGEST_CONFIG_VALUE:
+            raise InvalidSessionOptionError(f"{quoted(key)} must be a text of at most 4096 characters", key=key)
+        if key in _OPTION_ENTRIES:
+            attribute, parse = _OPTION_ENTRIES[key]
+            try:
+                setattr(self, attribute, parse(value))
+            except (ValueError, KeyError) as error:
+                raise InvalidSessionOptionError(f"{quoted(key)} cannot be {quoted(value)}", key=key) from error
+        self._config_entries[key] = value
+
+    def get_session_config_entry(self, key: str) -> str:
+        """The value of a config entry. InvalidSessionOptionError where it was never set."""
+        if key not in self._config_entries:
+            raise InvalidSessionOptionError(f"there is no session config entry {quoted(key)}", key=key)
+        return self._config_entries[key]
+
+    @property
+    def config_entries(self) -> Mapping[str, str]:
+        """All config entries that were set."""
+        return MappingProxyType(self._config_entries)
+
+    def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
+        """Fixes a symbolic dimension. InvalidSessionOptionError for a negative size."""
+        if value < 0:
+            raise InvalidSessionOptionError(f"dimension {quoted(name)} cannot be {quoted(value)}", key=name)
+        self._free_dimensions[name] = value
+
+    @property
+    def free_dimension_overrides(self) -> Mapping[str, int]:
+        """Symbolic dimension → size."""
+        return MappingProxyType(self._free_dimensions)
+
+
+@dataclass(kw_only=True)
+class RunOptions:
+    """How one run behaves.
+
+    Attributes:
+        terminate: set it to True, from any thread, to end the run; it raises CancelledError between two nodes.
+        logid, log_severity_level, log_verbosity_level: accepted as ONNX Runtime has them.
+        memory_limit_nbytes, timeout_s: for this run; None leaves the session's.
+    """
+
+    terminate: bool = False
+    logid: str = ""
+    log_severity_level: int = 2
+    log_verbosity_level: int = 0
+    memory_limit_nbytes: int | None = None
+    timeout_s: float | None = None
+    _config_entries: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Sets a config entry of the run."""
+        self._config_entries[key] = value
+
+    def get_run_config_entry(self, key: str) -> str:
+        """The value of a config entry. InvalidSessionOptionError where it was never set."""
+        if key not in self._config_entries:
+            raise InvalidSessionOptionError(f"there is no run config entry {quoted(key)}", key=key)
+        return self._config_entries[key]
+
+
+def check_session_options(options: SessionOptions) -> None:
+    """Raises InvalidSessionOptionError for an option with a value that makes no sense."""
+    for key in ("intra_op_num_threads", "inter_op_num_threads"):
+        value = getattr(options, key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidSessionOptionError(f"{key} is a number of threads, 0 or more, not {quoted(value)}", key=key)
+    _check_member(options, "graph_optimization_level", GraphOptimizationLevel)
+    _check_member(options, "execution_mode", ExecutionMode)
+    check_limits(options.memory_limit_nbytes, options.timeout_s)
+
+
+def check_limits(memory_limit_nbytes: int | None, timeout_s: float | None) -> None:
+    """Raises InvalidSessionOptionError for a limit that is not positive."""
+    for key, value in (("memory_limit_nbytes", memory_limit_nbytes), ("timeout_s", timeout_s)):
+        if value is not None and not value > 0:
+            raise InvalidSessionOptionError(f"{key} is a positive number or None, not {quoted(value)}", key=key)
+
+
+def _check_member(options: SessionOptions, key: str, kind: type[IntEnum]) -> None:
+    value = getattr(options, key)
+    if value not in list(kind):
+        known = ", ".join(member.name for member in kind)
+        raise InvalidSessionOptionError(f"{key} is one of {known}, not {quoted(value)}", key=key)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(text)
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
+
+
+def _optimization_level(text: str) -> GraphOptimizationLevel:
+    return GraphOptimizationLevel(int(text)) if text.isdigit() else GraphOptimizationLevel[text]
+
+
+def _execution_mode(text: str) -> ExecutionMode:
+    return ExecutionMode(int(text)) if text.isdigit() else ExecutionMode[text]
+
+
+_OPTION_ENTRIES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "session.intra_op_num_threads": ("intra_op_num_threads", _count),
+    "session.inter_op_num_threads": ("inter_op_num_threads", _count),
+    "session.execution_mode": ("execution_mode", _execution_mode),
+    "session.graph_optimization_level": ("graph_optimization_level", _optimization_level),
+    "session.enable_cpu_mem_arena": ("enable_cpu_mem_arena", _flag),
+    "session.enable_mem_pattern": ("enable_mem_pattern", _flag),
+    "session.enable_mem_reuse": ("enable_mem_reuse", _flag),
+    "session.use_deterministic_compute": ("use_deterministic_compute", _flag),
+    "session.log_id": ("logid", str),
+    "session.log_severity_level": ("log_severity_level", _count),
+    "session.log_verbosity_level": ("log_verbosity_level", _count),
+}
