@@ -81,7 +81,8 @@ class Finding:
     def __str__(self) -> str:
         where = f"{self.document}#{self.pointer}" if self.pointer else self.document
         remedy = f" ({self.remedy})" if self.remedy else ""
-        return f"{where}: {self.message}{remedy} [{self.rule}]"
+        # A pointer is made of the package's own keys.
+        return f"{quoted(where)[1:-1]}: {self.message}{remedy} [{self.rule}]"
 
 
 def quoted(text: object) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ortpkg.errors import Finding, Severity
+from ortpkg.errors import Finding, Severity, quoted
 from ortpkg.package.rules import Rule
+
+_MOST_NAMES_LISTED = 8
 
 
 def json_pointer(*tokens: str | int) -> str:
     """The JSON pointer (RFC 6901) that goes through ``tokens``; no tokens give ``""``, the whole document."""
     return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message: quoted, and only as many as a person reads."""
+    more = f" and {len(names) - _MOST_NAMES_LISTED} more" if len(names) > _MOST_NAMES_LISTED else ""
+    return ", ".join(map(quoted, names[:_MOST_NAMES_LISTED])) + more
 
 
 def finding(rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = "") -> Finding:

@@ -13,21 +13,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ortpkg.errors import PackageFormatError, PathEscapesPackageError, quoted
+from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
 from ortpkg.package.documents import DocumentLimits, read_document
 from ortpkg.package.ep_names import KNOWN_EP_NAMES, suggest_ep_name
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.model_file import resolve_model
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
-from ortpkg.package.path_resolver import PathKind, PathResolver, why_not_a_name
+from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding, list_names, why_not_a_name
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
     COMPONENT_NOT_FOUND,
     COMPONENT_WITHOUT_VARIANTS,
+    DOCUMENT_TOO_LARGE,
+    DOCUMENT_UNREADABLE,
     DUPLICATE_COMPONENT,
     PACKAGE_WITHOUT_COMPONENTS,
-    PATH_ESCAPES,
     PATH_NOT_PORTABLE,
     UNKNOWN_DEVICE,
     UNKNOWN_EP,
@@ -37,6 +38,7 @@ from ortpkg.package.schemas import check_schema
 MANIFEST = "manifest.json"
 METADATA = "metadata.json"
 MODELS = "models"
+_MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that are listed
 _DEVICES = frozenset({"cpu", "gpu", "npu"})
 # Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.
 _NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
@@ -58,7 +60,7 @@ def read_metadata_format(
     Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no errors.
     """
     declared = manifest.get("component_models")
-    names = _discover(resolver) if declared is None else _check_names(declared, found)
+    names = _discover(resolver, found) if declared is None else _check_names(declared, found)
     if not names and not found.has_errors:
         found.add(PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no component models, and none is found under models/")
     inline = declared if isinstance(declared, Mapping) else {}
@@ -70,30 +72,41 @@ def sanitize_model_id(model_id: str) -> str:
     return _NOT_IN_FOLDER_NAMES.sub("_", model_id)
 
 
-def _discover(resolver: PathResolver) -> list[str]:
+def _discover(resolver: PathResolver, found: FindingCollector) -> list[str]:
     """Folders under models/ with a metadata.json, by name; others are not component models (K03)."""
-    models = resolver.resolve(MODELS)
-    if models.kind is not PathKind.DIRECTORY:
+    try:
+        models = resolver.resolve(MODELS)
+        names = list_names(models.path, PathKind.DIRECTORY) if models.kind is PathKind.DIRECTORY else []
+    except PathEscapesPackageError as error:
+        found.extend([escape_finding(error, MANIFEST)])
         return []
-    with os.scandir(models.path) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir())
-    return [name for name in names if os.path.lexists(models.path / name / METADATA)]
+    except PackageError as error:
+        found.add(DOCUMENT_UNREADABLE, MANIFEST, str(error))
+        return []
+    names = [name for name in names if os.path.lexists(models.path / name / METADATA)]
+    if len(names) > _MOST_COMPONENTS:
+        found.add(DOCUMENT_TOO_LARGE, MANIFEST, f"models/ holds more than {_MOST_COMPONENTS} component models")
+        return []
+    return [name for name in names if _is_name(name, found, pointer="")]
 
 
 def _check_names(declared: Iterable[str], found: FindingCollector) -> list[str]:
-    names: list[str] = []
+    names: dict[str, None] = {}
     for index, name in enumerate(declared):
         pointer = json_pointer("component_models", name if isinstance(declared, Mapping) else index)
-        if reason := why_not_a_name(name):
-            message = f"component model {quoted(name)} {reason}"
-            found.add(
-                PATH_NOT_PORTABLE, MANIFEST, message, pointer=pointer, remedy="use the name of a folder under models/"
-            )
-        elif name in names:
+        if name in names:
             found.add(DUPLICATE_COMPONENT, MANIFEST, f"component model {quoted(name)} is listed twice", pointer=pointer)
-        else:
-            names.append(name)
-    return names
+        elif _is_name(name, found, pointer=pointer):
+            names[name] = None
+    return list(names)
+
+
+def _is_name(name: str, found: FindingCollector, *, pointer: str) -> bool:
+    if reason := why_not_a_name(name):
+        message = f"component model {quoted(name)} {reason}"
+        remedy = "use the name of a folder under models/ that every operating system allows"
+        found.add(PATH_NOT_PORTABLE, MANIFEST, message, pointer=pointer, remedy=remedy)
+    return reason is None
 
 
 class _ComponentReader:
@@ -122,12 +135,18 @@ class _ComponentReader:
         body = metadata or inline
         return ComponentInfo(
             name=self._name,
-            directory=self._resolver.root / MODELS / self._name,
+            directory=self._directory(),
             variants=variants,
             metadata=_freeze_object(body.get("metadata")),
             additional_metadata=freeze(body.get("additional_metadata")),
             source=Source(document=self._document) if metadata is not None else self._manifest_source(),
         )
+
+    def _directory(self) -> Path:
+        try:
+            return self._resolver.resolve(self._base).path
+        except PathEscapesPackageError:  # found before, when metadata.json was looked for: this value is not used
+            return self._resolver.root
 
     def _manifest_source(self, *tokens: str) -> Source:
         return Source(document=MANIFEST, pointer=json_pointer("component_models", self._name, *tokens))
@@ -143,8 +162,8 @@ class _ComponentReader:
                     self._found.add(COMPONENT_NOT_FOUND, source.document, message, pointer=source.pointer)
                 return None
             metadata = read_document(place.path, document=self._document, limits=self._limits)
-        except PathEscapesPackageError:
-            self._found.add(PATH_ESCAPES, self._document, "leads out of the package through a symbolic link")
+        except PathEscapesPackageError as error:
+            self._found.extend([escape_finding(error, self._document)])
             return None
         except PackageFormatError as error:
             self._found.extend(error.findings)

@@ -7,26 +7,23 @@ component's folder, which is tried second. A folder with ``genai_config.json`` i
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.errors import PathEscapesPackageError, quoted
-from ortpkg.package.findings import FindingCollector
+from ortpkg.errors import PackageError, PathEscapesPackageError, quoted
+from ortpkg.package.findings import FindingCollector, listed
 from ortpkg.package.package_info import Source
-from ortpkg.package.path_resolver import PathKind, PathResolver, ResolvedPath, why_not_portable
+from ortpkg.package.path_resolver import PathKind, PathResolver, ResolvedPath, escape_finding, list_names
 from ortpkg.package.rules import (
     AMBIGUOUS_MODEL_FILE,
+    DOCUMENT_UNREADABLE,
     FILE_MISSING,
     NO_MODEL_FILE,
-    PATH_ESCAPES,
-    PATH_NOT_PORTABLE,
     Rule,
 )
 
 GENAI_CONFIG = "genai_config.json"
 _MODEL_SUFFIX = ".onnx"
-_MOST_NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +62,10 @@ def resolve_model(
     try:
         return search.named(reference) if reference else search.only_one(search.base)
     except PathEscapesPackageError as error:
-        reason = why_not_portable(error.reference)
-        rule = PATH_NOT_PORTABLE if reason else PATH_ESCAPES
-        message = f"path {quoted(error.reference)} {reason or 'leads out of the package through a symbolic link'}"
-        found.add(rule, source.document, message, pointer=source.pointer)
-        return None
+        found.extend([escape_finding(error, source.document, pointer=source.pointer)])
+    except PackageError as error:
+        found.add(DOCUMENT_UNREADABLE, source.document, str(error), pointer=source.pointer)
+    return None
 
 
 class _ModelSearch:
@@ -95,7 +91,7 @@ class _ModelSearch:
                 return self.only_one(f"{base}/{reference}")
         message = f"model file {quoted(reference)} does not exist in {quoted(self.base)}"
         present = _onnx_names(variant_directory)
-        self._add(FILE_MISSING, message, f"there is {_shown(present)}" if present else "")
+        self._add(FILE_MISSING, message, f"there is {listed(present)}" if present else "")
         return None
 
     def only_one(self, directory: str) -> ModelPlace | None:
@@ -111,7 +107,7 @@ class _ModelSearch:
         if self._resolver.resolve(GENAI_CONFIG, base=directory).kind is PathKind.FILE:
             return ModelPlace(directory=place.path, model_path=None)
         if names:
-            message = f"the folder {quoted(directory)} holds {len(names)} ONNX files: {_shown(names)}"
+            message = f"the folder {quoted(directory)} holds {len(names)} ONNX files: {listed(names)}"
             self._add(AMBIGUOUS_MODEL_FILE, message)
         else:
             self._add(NO_MODEL_FILE, f"the folder {quoted(directory)} holds no ONNX file")
@@ -125,10 +121,4 @@ def _onnx_names(place: ResolvedPath) -> list[str]:
     """Names of the ONNX files directly in a folder, sorted; none if it is not a folder."""
     if place.kind is not PathKind.DIRECTORY:
         return []
-    with os.scandir(place.path) as entries:
-        return sorted(entry.name for entry in entries if entry.name.lower().endswith(_MODEL_SUFFIX) and entry.is_file())
-
-
-def _shown(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES_SHOWN} more" if len(names) > _MOST_NAMES_SHOWN else ""
-    return ", ".join(map(quoted, names[:_MOST_NAMES_SHOWN])) + more
+    return [name for name in list_names(place.path, PathKind.FILE) if name.lower().endswith(_MODEL_SUFFIX)]

@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ortpkg.errors import PathEscapesPackageError, quoted
+from ortpkg.errors import Finding, PackageError, PathEscapesPackageError, quoted
+from ortpkg.package.findings import finding
+from ortpkg.package.rules import PATH_ESCAPES, PATH_NOT_PORTABLE
 
+_LEADS_OUT = "leads out of the package through a symbolic link"
 _MOST_NAME_NBYTES = 255  # of one name, on every common file system
 _MOST_REFERENCE_CHARACTERS = 4096  # Linux's PATH_MAX
 _DRIVE = re.compile(r"[A-Za-z]:")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# C0, DEL, C1 (terminals obey some of these), and what reorders text, so that a name shows as another one.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]')
 # "Naming Files, Paths, and Namespaces" of the Windows documentation; the extension does not matter there.
 _RESERVED_ON_WINDOWS = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])\s*(?:\.|$)", re.IGNORECASE)
@@ -155,10 +159,40 @@ class PathResolver:
         except ValueError:  # another drive
             pass
         raise PathEscapesPackageError(
-            f"path {quoted(reference)} leads out of the package through a symbolic link: put the file into the package",
+            f"path {quoted(reference)} {_LEADS_OUT}: put the file into the package",
             reference=reference,
             path=self.root,
         )
+
+
+def escape_finding(error: PathEscapesPackageError, document: str, *, pointer: str = "") -> Finding:
+    """The finding that says what ``error`` says, where ``document`` names the path."""
+    reason = why_not_portable(error.reference)
+    rule = PATH_NOT_PORTABLE if reason else PATH_ESCAPES
+    message = f"path {quoted(error.reference)} {reason or _LEADS_OUT}"
+    return finding(rule, document, message, pointer=pointer)
+
+
+def list_names(directory: Path, kind: PathKind) -> list[str]:
+    """Names of the files or folders directly in ``directory``, sorted; links count as what they lead to.
+
+    Raises:
+        PackageError: the directory cannot be read.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(entry.name for entry in entries if _is_of_kind(entry, kind))
+    except OSError as error:
+        raise PackageError(
+            f"folder {quoted(directory.name)} cannot be read: {error.strerror}", path=directory
+        ) from error
+
+
+def _is_of_kind(entry: os.DirEntry[str], kind: PathKind) -> bool:
+    try:
+        return entry.is_dir() if kind is PathKind.DIRECTORY else entry.is_file()
+    except OSError:  # a loop of links
+        return False
 
 
 def _is_link(status: os.stat_result) -> bool:

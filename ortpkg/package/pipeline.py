@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortpkg.errors import Finding, PackageFormatError, quoted
-from ortpkg.package.findings import FindingCollector, json_pointer
+from ortpkg.package.findings import FindingCollector, json_pointer, listed
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.package_info import PackageInfo, ValueInfo
 from ortpkg.package.path_resolver import PathResolver
@@ -170,7 +170,7 @@ class _PipelineReader:
     ) -> ComponentStep:
         name = body["component"]
         if name not in self._components:
-            known = ", ".join(quoted(known) for known in sorted(self._components)) or "no component models"
+            known = listed(sorted(self._components)) or "no component models"
             message = f"component model {quoted(name)} does not exist"
             self._add(STEP_COMPONENT, message, json_pointer(*path, "component"), f"the package has {known}")
         for key, source in body["inputs"].items():

@@ -26,12 +26,11 @@ from ortpkg.package.findings import FindingCollector
 from ortpkg.package.frozen import freeze
 from ortpkg.package.metadata_format import MANIFEST, METADATA, read_metadata_format
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
-from ortpkg.package.path_resolver import PathKind, PathResolver
+from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding
 from ortpkg.package.rules import (
     COMPONENT_UNUSED,
     FORMAT_GENERATION,
     OVERALL_VALUES_DIFFER,
-    PATH_ESCAPES,
     SCHEMA_VERSION,
 )
 from ortpkg.package.schemas import check_schema
@@ -143,8 +142,8 @@ class _PackageReader:
             if place.kind is PathKind.MISSING:
                 raise PackageNotFoundError(self._no_manifest(), path=self._resolver.root)
             return read_document(place.path, document=MANIFEST, limits=self._limits)
-        except PathEscapesPackageError:
-            self._found.add(PATH_ESCAPES, MANIFEST, "leads out of the package through a symbolic link")
+        except PathEscapesPackageError as error:
+            self._found.extend([escape_finding(error, MANIFEST)])
         except PackageFormatError as error:
             self._found.extend(error.findings)
         return None

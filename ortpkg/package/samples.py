@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import Finding, PackageFormatError, PathEscapesPackageError, Severity, quoted
-from ortpkg.package.findings import FindingCollector, json_pointer
+from ortpkg.package.findings import FindingCollector, json_pointer, listed
 from ortpkg.package.frozen import EMPTY, FrozenMapping
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.path_resolver import PathKind, PathResolver, why_not_portable
+from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding
 from ortpkg.package.rules import (
     DUPLICATE_SAMPLE,
     FILE_MISSING,
-    PATH_ESCAPES,
-    PATH_NOT_PORTABLE,
     SAMPLE_COMPONENT,
     SAMPLE_DISPLAY,
     SAMPLE_VARIANT,
@@ -162,7 +160,7 @@ class _SampleReader:
 
     def _read_component(self, declared: str | None) -> str | None:
         components = self._package.components
-        known = ", ".join(quoted(component.name) for component in components) or "no component models"
+        known = listed([component.name for component in components]) or "no component models"
         if declared is not None:
             if self._package.component(declared) is None:
                 message = f"component model {quoted(declared)} does not exist"
@@ -207,11 +205,9 @@ class _SampleReader:
     def _file(self, reference: str, *tokens: str) -> Path:
         try:
             place = self._resolver.resolve(reference, base=SAMPLES_DIRECTORY)
-        except PathEscapesPackageError:
-            reason = why_not_portable(reference)
-            rule = PATH_NOT_PORTABLE if reason else PATH_ESCAPES
-            message = f"path {quoted(reference)} {reason or 'leads out of the package through a symbolic link'}"
-            self._add(rule, message, *tokens)
+        except PathEscapesPackageError as error:
+            pointer = json_pointer("samples", self._index, *tokens)
+            self._found.extend([escape_finding(error, SAMPLES, pointer=pointer)])
             return self._resolver.root
         if place.kind is not PathKind.FILE:
             what = "does not exist" if place.kind is PathKind.MISSING else "is not a file"

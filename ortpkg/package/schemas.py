@@ -113,6 +113,8 @@ def _describe(error: ValidationError, document: str) -> Iterator[Finding]:
                     DOCUMENT_SHAPE, document, message, pointer=json_pointer(*path, key), remedy=f"one of {known}"
                 )
             return
+        case "maxItems" | "maxProperties":
+            message = f"has {len(instance)} entries, more than {error.validator_value}"
         case _:
             message = f"is {_describe_value(instance)}"
     yield finding(DOCUMENT_SHAPE, document, message, pointer=json_pointer(*path), remedy=remedy)

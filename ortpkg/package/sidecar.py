@@ -7,8 +7,8 @@ from typing import Any
 from ortpkg.errors import PackageFormatError, PathEscapesPackageError
 from ortpkg.package.documents import read_document
 from ortpkg.package.findings import FindingCollector
-from ortpkg.package.path_resolver import PathKind, PathResolver
-from ortpkg.package.rules import PATH_ESCAPES, SCHEMA_VERSION
+from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding
+from ortpkg.package.rules import SCHEMA_VERSION
 from ortpkg.package.schemas import check_schema
 
 PIPELINE = "pipeline.json"
@@ -28,8 +28,8 @@ def read_sidecar(name: str, *, schema: str, resolver: PathResolver, found: Findi
         if place.kind is PathKind.MISSING:
             return None
         value = read_document(place.path, document=name)
-    except PathEscapesPackageError:
-        found.add(PATH_ESCAPES, name, "leads out of the package through a symbolic link")
+    except PathEscapesPackageError as error:
+        found.extend([escape_finding(error, name)])
         return None
     except PackageFormatError as error:
         found.extend(error.findings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +302,43 @@ def test_refuses_variant_names_that_are_no_folder_names(write_package: WritePack
 
 def test_refuses_a_model_id_that_leads_out(write_package: WritePackage) -> None:
     assert "model_id '..' leads out of its folder" in one_finding(write_package(package(v={"model_id": ".."})))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such folders cannot be made there")
+def test_refuses_discovered_folders_with_names_for_one_system_only(write_package: WritePackage) -> None:
+    root = write_package({"manifest.json": {"model_name": "m"}, "models/a\x1b[2J/metadata.json": metadata()})
+    found = one_finding(root)
+    assert found.startswith(r"manifest.json: component model 'a\x1b[2J' holds control characters")
+
+
+def test_says_when_a_folder_cannot_be_read(write_package: WritePackage, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_package(package(v={}))
+
+    def refuse(path: Any) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.scandir", refuse)
+    assert "folder 'v' cannot be read: Permission denied" in one_finding(root)
+    write_package({"manifest.json": {"model_name": "m"}})
+    assert one_finding(root).startswith("manifest.json: folder 'models' cannot be read: Permission denied")
+
+
+def test_reports_where_a_linked_component_really_is(write_package: WritePackage) -> None:
+    root = write_package(package({"component_models": ["alias"]}, v={}))
+    try:
+        (root / "models" / "alias").symlink_to("c", target_is_directory=True)
+    except OSError:
+        pytest.skip("this machine does not let us make symbolic links")
+    assert component_of(root, "alias").directory == root.resolve() / "models" / "c"
+
+
+def test_a_loop_of_links_is_not_a_component(write_package: WritePackage) -> None:
+    root = write_package({**package(v={}), "manifest.json": {"model_name": "m"}})
+    try:
+        (root / "models" / "loop").symlink_to("loop")
+    except OSError:
+        pytest.skip("this machine does not let us make symbolic links")
+    assert [component.name for component in open_package(root).components] == ["c"]
 
 
 def test_refuses_a_component_listed_twice(write_package: WritePackage) -> None:

@@ -127,7 +127,10 @@ def test_refuses_a_manifest_that_is_a_link_out_of_the_package(write_package: Wri
         (root / "manifest.json").symlink_to(tmp_path / "manifest.json")
     except OSError:
         pytest.skip("this machine does not let us make symbolic links")
-    with pytest.raises(PackageFormatError, match=r"manifest\.json: leads out of the package through a symbolic link"):
+    with pytest.raises(
+        PackageFormatError,
+        match=r"manifest\.json: path 'manifest\.json' leads out of the package through a symbolic link",
+    ):
         open_package(root)
 
 

@@ -13,7 +13,8 @@ from ortpkg.package.schemas import SCHEMA_NAMES, check_schema, is_valid, load_sc
 
 KEYWORDS_OF_BOTH = {
     "$defs", "$id", "$ref", "$schema", "additionalProperties", "const", "dependentRequired", "description", "enum",
-    "items", "maximum", "minItems", "minLength", "minProperties", "minimum", "pattern", "properties", "required",
+    "items", "maxItems", "maxProperties", "maximum", "minItems", "minLength",
+    "minProperties", "minimum", "pattern", "properties", "required",
     "title", "type",
 }  # fmt: skip
 HEX = 64 * "0"
@@ -164,9 +165,18 @@ def test_names_unknown_keys_where_the_format_is_ours() -> None:
     assert found == [expected]
 
 
-def test_text_of_the_package_is_escaped() -> None:
-    (found,) = findings("manifest", {"model_name": "m", "inputs": "\x1b[31mred"})
+@pytest.mark.parametrize(
+    "value", [{"model_name": "m", "inputs": "\x1b[31m"}, {"model_name": "m", "component_models": {"\x1b[31m": 1}}]
+)
+def test_text_of_the_package_is_escaped(value: Any) -> None:
+    (found,) = findings("manifest", value)
     assert "\x1b" not in found
+    assert r"\x1b[31m" in found
+
+
+def test_bounds_the_number_of_components() -> None:
+    (found,) = findings("manifest", {"model_name": "m", "component_models": ["c"] * 1001})
+    assert "d#/component_models: has 1001 entries, more than 1000" in found
 
 
 def test_where_the_two_disagree_the_fast_validator_still_gives_a_finding() -> None:
