@@ -1,8 +1,7 @@
-"""Tiny models, packages made of them, and operations that fail where they are told to."""
+"""Tiny models to make packages of."""
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,31 +11,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortpkg.package.file_operations import FileOperations
-
 ModelMaker = Callable[..., Path]
-
-
-class Killed(BaseException):
-    """The process is gone: from here on, no operation happens any more."""
-
-
-class FailingOperations(FileOperations):
-    """Does what it is asked until the operation of that index, which fails: by a kill, or as a full disk would."""
-
-    def __init__(self, index: int | None = None, *, kill: bool = False) -> None:
-        self.count = 0
-        self._index = index
-        self._kill = kill
-
-    def before(self, operation: str, path: Path) -> None:
-        self.count += 1
-        if self._index is None or self.count <= self._index:
-            return
-        if self._kill:
-            raise Killed
-        if self.count == self._index + 1:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +108,3 @@ def make_context_model(tmp_path: Path) -> ModelMaker:
         return folder / f"{name}.onnx"
 
     return make
-
-
-def content_of(root: Path) -> dict[str, bytes]:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}

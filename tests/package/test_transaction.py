@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 from collections.abc import Callable
@@ -15,28 +14,7 @@ from ortpkg.errors import AuthoringError
 from ortpkg.package.digests import check_digests, compute_digests, dump_digests, list_files
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package, recover
-
-
-class Killed(BaseException):
-    """The process is gone: from here on, no operation happens any more."""
-
-
-class FailingOperations(FileOperations):
-    """Does what it is asked until the operation of that index, which fails: by a kill, or as a full disk would."""
-
-    def __init__(self, index: int | None = None, *, kill: bool = False) -> None:
-        self.log: list[tuple[str, Path]] = []
-        self._index = index
-        self._kill = kill
-
-    def before(self, operation: str, path: Path) -> None:
-        self.log.append((operation, path))
-        if self._index is None or len(self.log) <= self._index:
-            return
-        if self._kill:
-            raise Killed
-        if len(self.log) == self._index + 1:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 
 def make_package(root: Path) -> Path:
@@ -75,10 +53,6 @@ def add_component(root: Path, sources: dict[str, Path]) -> PackageChange:
         ),
     )
     return PackageChange(documents=documents, new_directories={"models/n/new": sources})
-
-
-def content_of(root: Path) -> dict[str, bytes]:
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
 CHANGES: dict[str, Callable[[Path, dict[str, Path]], PackageChange]] = {

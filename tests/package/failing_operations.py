@@ -1,0 +1,35 @@
+"""File operations that stop at a chosen point: by a kill, or as a full disk would."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from ortpkg.package.file_operations import FileOperations
+
+
+class Killed(BaseException):
+    """The process is gone: from here on, no operation happens any more."""
+
+
+class FailingOperations(FileOperations):
+    """Does what it is asked until the operation of that index, which fails; without an index it only keeps a log."""
+
+    def __init__(self, index: int | None = None, *, kill: bool = False) -> None:
+        self.log: list[tuple[str, Path]] = []
+        self._index = index
+        self._kill = kill
+
+    def before(self, operation: str, path: Path) -> None:
+        self.log.append((operation, path))
+        if self._index is None or len(self.log) <= self._index:
+            return
+        if self._kill:
+            raise Killed
+        if len(self.log) == self._index + 1:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+
+def content_of(root: Path) -> dict[str, bytes]:
+    """Every file below ``root``, by its relative path."""
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
