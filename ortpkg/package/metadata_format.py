@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
