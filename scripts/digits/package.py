@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from ortpkg.authoring.create import create
+from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.package.digests import DIGESTS_FILE, compute_digests, dump_digests
+from ortpkg.package.documents import dump_document
 from scripts.digits.data import Scans
 from scripts.digits.graph_builder import INPUT, OUTPUT
 from scripts.digits.model_card import model_card
 from scripts.digits.network import Array
-from scripts.digits.variants import DYNAMIC_BATCH, Variant
+from scripts.digits.variants import Variant
 
 COMPONENT = "classifier"
 MODEL_FILE = "model.onnx"
@@ -43,42 +47,46 @@ def write_package(root: Path, variants: tuple[WrittenVariant, ...], held_out: Sc
     """Writes the package at ``root``, in place of what is there."""
     if root.exists():
         shutil.rmtree(root)
-    for written in variants:
-        model_path = root / "models" / COMPONENT / written.variant.name / MODEL_FILE
-        model_path.parent.mkdir(parents=True)
-        model_path.write_bytes(written.model.SerializeToString(deterministic=True))
-    _write_json(root / "models" / COMPONENT / "metadata.json", _metadata(variants))
+    with tempfile.TemporaryDirectory() as folder:
+        create(
+            root,
+            [_new_variant(written, Path(folder)) for written in variants],
+            name="digits",
+            component=COMPONENT,
+            version=MODEL_VERSION,
+            description="Recognizes handwritten digits in 8x8 scans: a small convolutional classifier.",
+        )
+    _add_measurements(root / "models" / COMPONENT / "metadata.json", variants)
     _write_samples(root / "samples", tuple(written.variant for written in variants), held_out, expected)
     measured = [(written.variant, written.accuracy, written.greatest_error) for written in variants]
     (root / "README.md").write_bytes(model_card(measured, held_out=len(held_out)).encode())
-    _write_json(root / "manifest.json", _manifest())
     (root / DIGESTS_FILE).write_bytes(dump_digests(compute_digests(root)))
 
 
-def _manifest() -> dict[str, Any]:
-    return {
-        "model_name": "digits",
-        "model_version": MODEL_VERSION,
-        "description": "Recognizes handwritten digits in 8x8 scans: a small convolutional classifier.",
-        "component_models": [COMPONENT],
-        "inputs": [{"name": INPUT, "type": "tensor(float)", "shape": [DYNAMIC_BATCH, 1, 8, 8]}],
-        "outputs": [{"name": OUTPUT, "type": "tensor(float)", "shape": [DYNAMIC_BATCH, 10]}],
-    }
+def _new_variant(written: WrittenVariant, folder: Path) -> NewVariant:
+    """The variant for ``create``; its model is written under ``folder``."""
+    variant = written.variant
+    model_path = folder / variant.name / MODEL_FILE
+    model_path.parent.mkdir()
+    model_path.write_bytes(written.model.SerializeToString(deterministic=True))
+    return NewVariant(
+        model=model_path,
+        name=variant.name,
+        ep=variant.ep,
+        device=variant.device,
+        provider_options=variant.provider_options,
+    )
 
 
-def _metadata(variants: tuple[WrittenVariant, ...]) -> dict[str, Any]:
-    return {
-        "component_model_name": COMPONENT,
-        "model_variants": {
-            written.variant.name: {
-                "model_file": MODEL_FILE,
-                "constraints": {"ep": written.variant.ep, "device": written.variant.device},
-                **({"provider_options": options} if (options := dict(written.variant.provider_options)) else {}),
-                "metadata": written.variant.facts(written.accuracy),
-            }
-            for written in variants
-        },
-    }
+def _add_measurements(path: Path, variants: tuple[WrittenVariant, ...]) -> None:
+    """Adds to each variant's facts what no look at the model file can tell (requirement K24)."""
+    metadata = json.loads(path.read_bytes())
+    for written in variants:
+        facts = metadata["model_variants"][written.variant.name]["metadata"]
+        if written.variant.quantization_algorithm is not None:
+            facts["quantization_algorithm"] = written.variant.quantization_algorithm
+        facts["accuracy"] = round(written.accuracy, 4)
+    path.write_bytes(dump_document(metadata))
 
 
 def _write_samples(folder: Path, variants: tuple[Variant, ...], held_out: Scans, expected: Array) -> None:
@@ -99,15 +107,12 @@ def _write_samples(folder: Path, variants: tuple[Variant, ...], held_out: Scans,
         "labels": {"file": "held_out_labels.npz", "name": "labels"},
         "display": {"output": OUTPUT, "as": "class", "classes": [str(digit) for digit in range(10)]},
     }
-    _write_json(folder / "samples.json", {"schema_version": "1.0", "samples": [sample]})
+    document = dump_document({"schema_version": "1.0", "samples": [sample]})
+    (folder / "samples.json").write_bytes(document)
 
 
 def _tolerances(variant: Variant) -> dict[str, dict[str, float]]:
     return {OUTPUT: {"absolute": variant.absolute_tolerance, "relative": variant.relative_tolerance}}
-
-
-def _write_json(path: Path, document: Mapping[str, Any]) -> None:
-    path.write_bytes((json.dumps(document, indent=2) + "\n").encode())
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import onnx
 
-from scripts.digits.graph_builder import OPSET
 from scripts.digits.network import Network
 from scripts.digits.numerics import (
     HalfPrecision,
@@ -20,7 +19,7 @@ from scripts.digits.numerics import (
 
 DYNAMIC_BATCH = "batch"
 
-_DATASET = {
+_METADATA = {
     "dataset": "UCI Optical Recognition of Handwritten Digits, as shipped by scikit-learn",
     "dataset_license": "CC-BY-4.0",
     "license": "MIT",
@@ -37,7 +36,7 @@ class Variant:
         ep, device: the constraints.
         provider_options: for the execution provider.
         summary: one sentence, for the model's doc_string and the model card.
-        data_types, quantization: facts for metadata.json (``None``: not quantized).
+        quantization_algorithm: for metadata.json; None where nothing is quantized.
         numerics: calibrated ranges → how the graph is written.
         batch: a size, or a symbol.
         absolute_tolerance: how far a logit may be from the float64 result on the device that the variant is for:
@@ -50,8 +49,7 @@ class Variant:
     device: str
     provider_options: Mapping[str, str]
     summary: str
-    data_types: tuple[str, ...]
-    quantization: str | None
+    quantization_algorithm: str | None
     numerics: Callable[[Mapping[str, float]], Numerics]
     batch: int | str
     absolute_tolerance: float
@@ -59,26 +57,14 @@ class Variant:
 
     def write_model(self, network: Network, calibration: Mapping[str, float]) -> onnx.ModelProto:
         """The ONNX model of this variant; ``calibration``: activation → greatest value seen."""
+        algorithm = {"quantization_algorithm": self.quantization_algorithm} if self.quantization_algorithm else {}
         return write_model(
             network,
             self.numerics(calibration),
             batch=self.batch,
             doc_string=f"Handwritten digits, 8x8 grey levels to 10 logits. {self.summary}",
-            metadata={
-                **_DATASET,
-                "data_types": ",".join(self.data_types),
-                **({"quantization": self.quantization} if self.quantization else {}),
-            },
+            metadata={**_METADATA, **algorithm},
         )
-
-    def facts(self, accuracy: float) -> dict[str, object]:
-        """What metadata.json says of the variant (requirement K24)."""
-        return {
-            "data_types": list(self.data_types),
-            "quantization": self.quantization,
-            "opset": OPSET,
-            "accuracy": round(accuracy, 4),
-        }
 
 
 VARIANTS = (
@@ -88,8 +74,7 @@ VARIANTS = (
         device="cpu",
         provider_options={},
         summary="float32 throughout, BatchNormalization as nodes of its own, any batch.",
-        data_types=("float32",),
-        quantization=None,
+        quantization_algorithm=None,
         numerics=lambda _: SinglePrecision(),
         batch=DYNAMIC_BATCH,
         absolute_tolerance=1e-4,
@@ -101,8 +86,7 @@ VARIANTS = (
         device="cpu",
         provider_options={},
         summary="Static QDQ quantization with 7-bit weights, which no x86 CPU saturates on, any batch.",
-        data_types=("uint8", "int8"),
-        quantization="static QDQ, min-max; uint8 activations per tensor; int8 weights per channel, reduced to 7 bits",
+        quantization_algorithm="static, min-max; uint8 activations per tensor; 7-bit symmetric weights per channel",
         numerics=lambda greatest: Quantized(greatest, weight_limit=63),
         batch=DYNAMIC_BATCH,
         absolute_tolerance=0.25,
@@ -114,8 +98,7 @@ VARIANTS = (
         device="npu",
         provider_options={"device_type": "NPU"},
         summary="Static QDQ quantization with 8-bit symmetric weights, batch 1: NPUs take static shapes only.",
-        data_types=("uint8", "int8"),
-        quantization="static QDQ, min-max; uint8 activations per tensor; int8 symmetric weights per channel",
+        quantization_algorithm="static, min-max; uint8 activations per tensor; 8-bit symmetric weights per channel",
         numerics=lambda greatest: Quantized(greatest, weight_limit=127),
         batch=1,
         absolute_tolerance=0.2,
@@ -127,8 +110,7 @@ VARIANTS = (
         device="gpu",
         provider_options={"device_type": "GPU"},
         summary="float16 weights behind Cast, which OpenVINO's GPU plug-in uses as they are, any batch.",
-        data_types=("float16", "float32"),
-        quantization=None,
+        quantization_algorithm=None,
         numerics=lambda _: HalfPrecisionWeights(),
         batch=DYNAMIC_BATCH,
         absolute_tolerance=0.02,
@@ -140,8 +122,7 @@ VARIANTS = (
         device="gpu",
         provider_options={},
         summary="float16 throughout, between Cast nodes that keep the float32 interface, any batch.",
-        data_types=("float16",),
-        quantization=None,
+        quantization_algorithm=None,
         numerics=lambda _: HalfPrecision(),
         batch=DYNAMIC_BATCH,
         absolute_tolerance=0.02,

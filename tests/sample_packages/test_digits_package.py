@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from ortpkg.authoring.package_checks import validate
 from ortpkg.package.package_info import Constraints
-from ortpkg.package.reader import check_package, open_package
+from ortpkg.package.reader import open_package
 from ortpkg.package.samples import DisplayKind, check_samples, read_samples
 from tests.sample_packages.conftest import DIGITS, VARIANTS
 
 
-def test_reader_finds_nothing_wrong() -> None:
-    package, findings = check_package(DIGITS)
-    assert findings == ()
-    assert package is not None
-    assert check_samples(package) == ()
+def test_validate_finds_nothing_wrong() -> None:
+    assert validate(DIGITS) == ()
+    assert check_samples(open_package(DIGITS)) == ()
 
 
 @pytest.mark.requirement("K20")
