@@ -68,12 +68,13 @@ def _add_windows(columns: Tensor, place: _Placement, kernel_shape: tuple[int, ..
     """Adds ``columns`` (channels, *kernel, *input) into ``full`` (channels, *full) where each window lies."""
     spatial = columns.shape[1 + len(kernel_shape) :]
     for tap in itertools.product(*(range(size) for size in kernel_shape)):
-        target: tuple[Any, ...] = tuple(
+        place_of_tap: list[Any] = [
             slice(at * dilation, at * dilation + (size - 1) * stride + 1, stride)
             for at, dilation, size, stride in zip(tap, place.dilations, spatial, place.strides, strict=True)
-        )
-        part = full[(slice(None), *target)]
-        np.add(part, columns[(slice(None), *tap)], out=part)
+        ]
+        target: tuple[Any, ...] = (slice(None), *place_of_tap)
+        source: tuple[Any, ...] = (slice(None), *tap)
+        full[target] += columns[source]
 
 
 @kernel("ConvTranspose", since=(1, 11, 22), types={"T": FLOATS})

@@ -6,6 +6,7 @@ from functools import cache
 
 from ortpkg.kernels import (
     activations,
+    attention,
     batch_normalization,
     cast,
     comparison,
@@ -26,6 +27,7 @@ from ortpkg.kernels import (
     quantized_conv,
     random_generators,
     reduction,
+    rotary_embedding,
     scatter,
     sequence,
     signal,
@@ -66,6 +68,8 @@ CPU_KERNEL_MODULES = (
     signal,
     detection,
     image,
+    attention,
+    rotary_embedding,
 )
 
 

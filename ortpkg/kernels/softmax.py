@@ -14,7 +14,7 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.special_functions import BLOCK
 
 #: Rows up to this length are summed in their own narrow type.
-_MOST_NARROW_TERMS = 64
+MOST_NARROW_TERMS = 64
 #: f(x, out) over the last axis of two matrices; ``out`` may be ``x``.
 Rows = Callable[[Tensor, Tensor], None]
 
@@ -37,7 +37,7 @@ def narrow_softmax_rows(dtype: np.dtype[Any]) -> Rows:
         powers = np.exp((x - np.maximum.reduce(x, axis=-1, keepdims=True)).astype(dtype).astype(np.float32))
         narrow = powers.astype(dtype)
         powers = narrow.astype(np.float32)
-        terms = narrow if x.shape[-1] <= _MOST_NARROW_TERMS else powers
+        terms = narrow if x.shape[-1] <= MOST_NARROW_TERMS else powers
         total = np.add.reduce(terms, axis=-1, keepdims=True).astype(dtype).astype(np.float32)
         np.divide(powers, total, out=out)
 

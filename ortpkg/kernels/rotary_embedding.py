@@ -1,0 +1,91 @@
+"""RotaryEmbedding: pairs of features turned by an angle that depends on the position (ai.onnx and com.microsoft)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortpkg.kernels.axes import wrapped_indices
+from ortpkg.kernels.element_types import FLOATS, widened
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+
+MS = "com.microsoft"
+
+
+def rotate(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool, out: Tensor) -> None:
+    """Turns the first 2 · n features of ``x`` (..., length, heads, size); n is the caches' last dimension.
+
+    Args:
+        x, out: same shape and dtype, not overlapping.
+        cosines, sines: (batch or 1, length, n).
+        interleaved: pairs are neighbours (0, 1), (2, 3), ...; else feature i pairs with i + n.
+    """
+    n = cosines.shape[-1]
+    if 2 * n > x.shape[-1]:
+        raise ValueError(f"caches turn {2 * n} features, but a head has {x.shape[-1]}")
+    first, second = (slice(0, 2 * n, 2), slice(1, 2 * n, 2)) if interleaved else (slice(0, n), slice(n, 2 * n))
+    cosine, sine = cosines[:, :, None, :], sines[:, :, None, :]
+    out[..., 2 * n :] = x[..., 2 * n :]
+    out[..., first] = cosine * x[..., first] - sine * x[..., second]
+    out[..., second] = sine * x[..., first] + cosine * x[..., second]
+
+
+def _cache_rows(cache: Tensor, positions: Tensor | None) -> Tensor:
+    """(batch or 1, length, n): the cache's rows at ``positions``, or the cache itself where it has a row per token."""
+    if positions is None:
+        return widened(cache if cache.ndim == 3 else cache[None])
+    return widened(cache[wrapped_indices(positions, cache.shape[0])])
+
+
+def _compute(info: OpKernelInfo) -> Compute:
+    heads = info.attribute("num_heads", 0)
+    interleaved = bool(info.attribute("interleaved", 0))
+    rotary_dim = info.attribute("rotary_embedding_dim", 0)
+
+    def compute(
+        context: OpKernelContext, x: Tensor, cosines: Tensor, sines: Tensor, positions: Tensor | None = None
+    ) -> Tensor:
+        if rotary_dim and cosines.shape[-1] * 2 != rotary_dim:
+            raise ValueError(f"caches of {cosines.shape[-1]} columns do not turn {rotary_dim} features")
+        out = context.output(0, x.shape, x.dtype)
+        wide = widened(x)
+        result = out if wide is x else np.empty(x.shape, wide.dtype)
+        by_token, target = _by_token(wide, heads, cosines), _by_token(result, heads, cosines)
+        cosine, sine = _cache_rows(cosines, positions), _cache_rows(sines, positions)
+        if cosine.shape[1] != by_token.shape[1] or cosine.shape[0] not in (1, by_token.shape[0]):
+            raise ValueError(f"caches with rows {cosine.shape[:2]} do not fit an input of shape {x.shape}")
+        rotate(by_token, cosine, sine, interleaved=interleaved, out=target)
+        if result is not out:
+            np.copyto(out, result, casting="unsafe")
+        return out
+
+    return compute
+
+
+def _by_token(x: Tensor, heads: int, cosines: Tensor) -> Tensor:
+    """A view (batch, length, heads, size) of (batch, heads, length, size) or (batch, length, heads · size)."""
+    if x.ndim == 4:
+        return x.transpose(0, 2, 1, 3)
+    size = x.shape[-1] // heads if heads else 2 * cosines.shape[-1]
+    if x.ndim != 3 or size == 0 or x.shape[2] % size:
+        raise ValueError(f"an input of shape {x.shape} does not divide into {heads} heads")
+    return x.reshape(x.shape[0], x.shape[1], -1, size)
+
+
+@kernel("RotaryEmbedding", since=(23,), types={"T": FLOATS})
+def rotary_embedding(info: OpKernelInfo) -> Compute:
+    return _compute(info)
+
+
+@kernel("RotaryEmbedding", since=(1,), domain=MS, types={"T": FLOATS})
+def microsoft_rotary_embedding(info: OpKernelInfo) -> Compute:
+    """The same, with positions as the second input: one per token, or one offset for the whole batch."""
+    compute_by_position = _compute(info)
+
+    def compute(context: OpKernelContext, x: Tensor, positions: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        if positions.size == 1:
+            length = x.shape[2] if x.ndim == 4 else x.shape[1]
+            positions = int(positions.reshape(()).item()) + np.arange(length)[None]
+        return compute_by_position(context, x, cosines, sines, positions)  # type: ignore[no-any-return]
+
+    return compute
