@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import pickle
 import subprocess
 import sys
@@ -9,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ortpkg.errors import (
     ExitCode,
@@ -207,3 +211,67 @@ def test_wrong_samples_and_digests_open_but_are_found(write_package: WritePackag
 def test_a_bad_manifest_is_one_typed_error(write_package: WritePackage, text: str) -> None:
     with pytest.raises(PackageFormatError, match=r"manifest\.json"):
         open_package(write_package({"manifest.json": text}))
+
+
+WHOLE: dict[str, Any] = {
+    "manifest.json": {
+        "model_name": "m",
+        "component_models": {"c": {"model_variants": {"v": {"file": "m.onnx", "constraints": {"ep": "X"}}}}},
+        "inputs": [{"name": "x", "type": "tensor(float)", "shape": [1]}],
+    },
+    "models/c/metadata.json": {"model_variants": {"v": {"model_id": "v", "session_options": {"a": "b"}}, "w": {}}},
+    "pipeline.json": {
+        "schema_version": "1.0",
+        "inputs": [{"name": "x", "type": "tensor(float)"}],
+        "outputs": [{"name": "y", "type": "tensor(float)"}],
+        "steps": [
+            {"repeat": {"times": 2, "steps": [{"component": "c", "inputs": {"a": "x"}, "outputs": {"b": "y"}}],
+                        "carry": {"x": "y"}, "collect": ["y"], "stop": {"value": "y", "equals": 1}}}
+        ],
+    },
+    "samples/samples.json": {
+        "schema_version": "1.0",
+        "samples": [
+            {"name": "s", "inputs": "x.npz", "variants": {"v": {"tolerances": {"y": {"absolute": 1}}}},
+             "labels": {"file": "x.npz", "name": "l"}, "display": {"output": "y", "as": "class"}}
+        ],
+    },
+    "digests.json": {
+        "schema_version": "1.0", "algorithm": "sha256", "package": 64 * "0",
+        "files": {"a": {"digests": [64 * "0"], "nbytes": 1}},
+    },
+}  # fmt: skip
+ODD_TEXTS = ["", "..", "/", "C:", "\x00", "c", "v", "x.npz", "1", "1.0", "9.9", "\u202e", "a" * 300, "~/x"]
+ODD_VALUES: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, 0, -1, 1.5, 10**40, [], [[]], {}, {"": {}}, *ODD_TEXTS]
+)
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_damage_to_the_documents_is_more_than_findings(write_package: WritePackage, data: st.DataObject) -> None:
+    files = json.loads(json.dumps(WHOLE))
+    for _ in range(data.draw(st.integers(1, 3))):
+        damage(data, files[data.draw(st.sampled_from(sorted(files)))])
+    root = write_package({**files, "models/c/v/m.onnx": b"", "models/c/w/m.onnx": b"", "samples/x.npz": b""})
+    info, findings = check_package(root)
+    assert info is not None or any(finding.severity is Severity.ERROR for finding in findings)
+    assert all(str(finding).isprintable() for finding in findings)
+
+
+def damage(data: st.DataObject, value: Any) -> None:
+    """Replaces, removes or adds one thing somewhere below ``value``."""
+    while isinstance(value, dict | list) and value:
+        keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
+        key = data.draw(st.sampled_from(keys))
+        if isinstance(value[key], dict | list) and value[key] and data.draw(st.integers(0, 3)):
+            value = value[key]
+            continue
+        what = data.draw(st.sampled_from(["replace", "remove", "add"]))
+        if what == "remove":
+            del value[key]
+        elif what == "add" and isinstance(value, dict):
+            value[data.draw(st.sampled_from(ODD_TEXTS))] = copy.deepcopy(value[key])
+        else:
+            value[key] = copy.deepcopy(data.draw(ODD_VALUES))
+        return
