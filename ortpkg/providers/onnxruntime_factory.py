@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.devices.ep_names import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.json_form import hardware_device_to_json
+from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import EpFactory
@@ -104,9 +105,13 @@ class OnnxRuntimeEpFactory(EpFactory):
         )
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
-        # onnxruntime is loaded only when a session is made.
-        from ortpkg.providers.onnxruntime_execution_provider import OnnxRuntimeExecutionProvider
-
+        try:
+            # onnxruntime is loaded only when a session is made.
+            from ortpkg.providers.onnxruntime_execution_provider import OnnxRuntimeExecutionProvider
+        except Exception as error:  # a damaged installation raises more than ImportError
+            raise ExecutionProviderError(
+                f"the library onnxruntime cannot be loaded: {quoted(error)}", ep_name=self.ep_name
+            ) from error
         return OnnxRuntimeExecutionProvider(self.ep_name, ep_devices=devices, options=options)
 
 

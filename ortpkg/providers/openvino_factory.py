@@ -14,6 +14,7 @@ from ortpkg.devices.ep_names import OPENVINO_EP
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.pci_vendors import INTEL
+from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import EpFactory
@@ -108,7 +109,11 @@ class OpenVinoEpFactory(EpFactory):
         return {"openvino": self.version, "hardware": [hardware_device_to_json(device) for device in hardware]}
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
-        # openvino is loaded only when a session is made.
-        from ortpkg.providers.openvino_execution_provider import OpenVINOExecutionProvider
-
+        try:
+            # openvino is loaded only when a session is made.
+            from ortpkg.providers.openvino_execution_provider import OpenVINOExecutionProvider
+        except Exception as error:  # a damaged installation raises more than ImportError
+            raise ExecutionProviderError(
+                f"the library openvino cannot be loaded: {quoted(error)}", ep_name=self.ep_name
+            ) from error
         return OpenVINOExecutionProvider(ep_devices=devices, options=options)

@@ -26,9 +26,9 @@ def test_the_tree_says_what_was_considered_and_why_each_variant_fell(machines: A
         "    [plain] CPUExecutionProvider (embedded) on CPU (Core Ultra)",
         "  [rejected] DEVICE_NOT_REQUESTED 'cpu': only a GPU was asked for; this is a CPU",
         (
-            "    [rejected] EP_MISMATCH OpenVINOExecutionProvider (openvino) on NPU (AI Boost); OpenVINOExecutionProvider "
-            "(openvino) on GPU (Arc); OpenVINOExecutionProvider (openvino) on CPU (Core Ultra): "
-            "it is for 'CPUExecutionProvider'"
+            "    [rejected] EP_MISMATCH OpenVINOExecutionProvider (openvino) on NPU (AI Boost); "
+            "OpenVINOExecutionProvider (openvino) on GPU (Arc); "
+            "OpenVINOExecutionProvider (openvino) on CPU (Core Ultra): it is for 'CPUExecutionProvider'"
         ),
         (
             "    [rejected] DEVICE_NOT_REQUESTED CPUExecutionProvider (embedded) on CPU (Core Ultra): "

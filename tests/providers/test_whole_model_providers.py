@@ -1,0 +1,202 @@
+"""OpenVINO and the onnxruntime bridge as providers of whole models, through the partitioner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.topology import topological_order
+from ortpkg.providers.ep_registry import find_factory
+from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
+
+_MLP = """
+<ir_version: 10, opset_import: ["" : 17]>
+mlp (float[N, 4] x) => (float[N, 3] y, float[N, 4] doubled)
+<float[4, 3] w = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}>
+{
+    doubled = Add(x, x)
+    product = MatMul(doubled, w)
+    y = Relu(product)
+}
+"""
+_STRINGS = """
+<ir_version: 10, opset_import: ["" : 17]>
+echo (string[N] x) => (string[N] y) { y = Identity(x) }
+"""
+_UNKNOWN_OPERATOR = """
+<ir_version: 10, opset_import: ["" : 17, "acme" : 1]>
+odd (float[N] x) => (float[N] y) { y = acme.Frobnicate(x) }
+"""
+_IF = """
+<ir_version: 10, opset_import: ["" : 17]>
+branches (bool c, float[2] x) => (float[2] y) {
+    y = If(c) <
+        then_branch = then_graph () => (float[2] a) { a = Neg(x) },
+        else_branch = else_graph () => (float[2] b) { b = Identity(x) }
+    >
+}
+"""
+
+_OPENVINO, _BRIDGE = "openvino", "onnxruntime"
+
+
+def _provider(backend: str, options: dict[str, str] | None = None) -> ExecutionProvider:
+    pytest.importorskip(backend)
+    name = "OpenVINOExecutionProvider" if backend == _OPENVINO else "CPUExecutionProvider"
+    return find_factory(name, backend=backend).create([], options or {})
+
+
+def _claim(text: str, provider: ExecutionProvider) -> tuple[Graph, list[ComputeCapability]]:
+    graph = load_model(onnx.parser.parse_model(text).SerializeToString()).graph
+    return graph, provider.get_capability(GraphViewer(graph, topological_order(graph)), lambda _node: {})
+
+
+def _compute(text: str, provider: ExecutionProvider) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Claims and compiles the model as the partitioner does."""
+    graph, (capability,) = _claim(text, provider)
+    meta = capability.meta_def
+    assert meta is not None
+    assert meta.inputs == graph.inputs
+    assert meta.outputs == graph.outputs
+    node = Node(
+        index=99, name=meta.name, op_type=meta.name, domain=meta.domain, inputs=meta.inputs, outputs=meta.outputs
+    )
+    (info,) = provider.compile([FusedNode(node=node, body=graph)])
+    state = info.create_state(node.name)
+    return lambda inputs: info.compute(state, inputs)
+
+
+@pytest.mark.parametrize("backend", [_OPENVINO, _BRIDGE])
+def test_a_whole_model_becomes_one_partition_that_computes(backend: str) -> None:
+    provider = _provider(backend)
+    x = np.array([[1, 2, 3, -4]], dtype=np.float32)
+
+    y, doubled = _compute(_MLP, provider)([x])
+
+    assert _claim(_MLP, provider)[1][0].node_indices == (0, 1, 2)
+    np.testing.assert_array_equal(doubled, 2 * x)
+    np.testing.assert_array_equal(y, np.maximum(2 * x @ np.vstack([np.eye(3), np.ones(3)]), 0))
+
+
+@pytest.mark.parametrize("backend", [_OPENVINO, _BRIDGE])
+def test_control_flow_goes_along_inside_its_node(backend: str) -> None:
+    compute = _compute(_IF, _provider(backend))
+    x = np.array([1, 2], dtype=np.float32)
+
+    np.testing.assert_array_equal(compute([np.array(True), x])[0], -x)
+    np.testing.assert_array_equal(compute([np.array(False), x])[0], x)
+
+
+@pytest.mark.parametrize("backend", [_OPENVINO, _BRIDGE])
+def test_results_of_one_call_survive_the_next(backend: str) -> None:
+    compute = _compute(_MLP, _provider(backend))
+
+    first = compute([np.ones((1, 4), dtype=np.float32)])
+    compute([np.zeros((1, 4), dtype=np.float32)])
+
+    np.testing.assert_array_equal(first[1], np.full((1, 4), 2, dtype=np.float32))
+
+
+@pytest.mark.parametrize("backend", [_OPENVINO, _BRIDGE])
+@pytest.mark.requirement("D09")
+def test_many_threads_compute_at_once(backend: str) -> None:
+    compute = _compute(_MLP, _provider(backend))
+    wrong: list[float] = []
+
+    def work(value: float) -> None:
+        for _ in range(20):
+            doubled = compute([np.full((3, 4), value, dtype=np.float32)])[1]
+            if not (doubled == 2 * value).all():
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(float(i),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+
+
+def test_a_model_with_an_operator_that_the_library_lacks_is_left_and_the_log_says_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert _claim(_UNKNOWN_OPERATOR, _provider(_OPENVINO))[1] == []
+    assert "OpenVINOExecutionProvider takes no node: OpenVINOExecutionProvider cannot compile the model" in caplog.text
+
+
+def test_openvino_leaves_a_model_with_strings(caplog: pytest.LogCaptureFixture) -> None:
+    assert _claim(_STRINGS, _provider(_OPENVINO))[1] == []
+    assert "it cannot take or give values of the type of 'x'" in caplog.text
+
+
+@pytest.mark.requirement("P10")
+def test_a_graph_of_which_another_provider_has_a_node_is_left() -> None:
+    provider = _provider(_BRIDGE)
+    graph, _ = _claim(_MLP, provider)
+    graph.assign(graph.node(0), "OtherExecutionProvider")
+
+    assert provider.get_capability(GraphViewer(graph, topological_order(graph)), lambda _node: {}) == []
+
+
+def test_the_bridge_takes_strings() -> None:
+    compute = _compute(_STRINGS, _provider(_BRIDGE))
+
+    assert list(compute([np.array(["a", "ü"], dtype=object)])[0]) == ["a", "ü"]
+
+
+def test_openvino_computes_in_float32_on_a_cpu_that_has_bfloat16() -> None:
+    text = """
+    <ir_version: 10, opset_import: ["" : 17]>
+    product (float[8, 512] a, float[512, 8] b) => (float[8, 8] y) { y = MatMul(a, b) }
+    """
+    random = np.random.default_rng(1)
+    a = random.standard_normal((8, 512), dtype=np.float32)
+    b = random.standard_normal((512, 8), dtype=np.float32)
+
+    (y,) = _compute(text, _provider(_OPENVINO))([a, b])
+
+    np.testing.assert_allclose(y, a @ b, atol=1e-4)
+
+
+def test_the_exact_device_of_the_ep_device_is_used() -> None:
+    pytest.importorskip("openvino")
+    from ortpkg.providers.openvino_execution_provider import _device_of
+
+    offered = EpDevice(ep_name="OpenVINOExecutionProvider", device=None, ep_options={"device_type": "GPU.1"})
+
+    assert _device_of([offered], {}) == "GPU.1"
+    assert _device_of([offered], {"device_type": "GPU"}) == "GPU.1"
+    assert _device_of([offered], {"device_type": "HETERO:GPU,CPU"}) == "HETERO:GPU,CPU"
+    assert _device_of([], {}) == "CPU"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precison": "FP32"}, "has no option 'precison'; known are: cache_dir, device_type, "),
+        ({"precision": "FP8"}, "precision is 'FP8'; known are: FP32, FP16, ACCURACY"),
+    ],
+)
+def test_openvino_refuses_an_option_that_it_does_not_know(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidSessionOptionError, match=message):
+        _provider(_OPENVINO, options)
+
+
+def test_the_bridge_says_what_a_build_has_where_a_provider_is_missing() -> None:
+    pytest.importorskip("onnxruntime")
+    factory = find_factory("RknpuExecutionProvider", backend="onnxruntime")
+
+    with pytest.raises(
+        ExecutionProviderError, match=r"has no 'RknpuExecutionProvider'; it has: .*CPUExecutionProvider"
+    ):
+        factory.create([], {})
