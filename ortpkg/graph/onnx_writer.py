@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,13 +35,23 @@ _SMALLEST_EXTERNAL_NBYTES = 1024
 _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
 
 
-def to_model_proto(model: Model, *, tensor_writer: TensorWriter | None = None) -> onnx.ModelProto:
-    """The model as a message.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How parts of a model become messages.
 
-    Args:
-        model: what to write.
-        tensor_writer: makes the message of each initializer; default: :func:`inline_tensor`.
+    Attributes:
+        tensor: makes the message of an initializer.
+        attribute_tensor: makes the message of a tensor in an attribute.
+        keeps_type: whether a value that a node makes is written with its type.
     """
+
+    tensor: TensorWriter
+    attribute_tensor: TensorWriter
+    keeps_type: Callable[[Graph, str], bool] = lambda _graph, _value: True
+
+
+def to_model_proto(model: Model, *, options: WriteOptions | None = None) -> onnx.ModelProto:
+    """The model as a message; without ``options`` one that holds all its data."""
     proto = onnx.ModelProto(
         ir_version=model.ir_version,
         producer_name=model.producer_name,
@@ -52,7 +63,8 @@ def to_model_proto(model: Model, *, tensor_writer: TensorWriter | None = None) -
     _add_entries(proto.metadata_props, model.metadata_props)
     for domain, version in model.opset_imports.items():
         proto.opset_import.add(domain=domain, version=version)
-    _Writer(model, tensor_writer or inline_tensor).write_graph(model.graph, proto.graph)
+    options = options or WriteOptions(tensor=inline_tensor, attribute_tensor=inline_tensor)
+    _Writer(model, options).write_graph(model.graph, proto.graph)
     return proto
 
 
@@ -77,7 +89,8 @@ def save_model(model: Model, path: str | os.PathLike[str], *, external_data: str
 
     def write_data(file: BinaryIO) -> None:
         external = _ExternalTensors(file, external_data)
-        protos.append(to_model_proto(model, tensor_writer=external.write))
+        options = WriteOptions(tensor=external.write, attribute_tensor=inline_tensor)
+        protos.append(to_model_proto(model, options=options))
 
     _replace_file(path.parent / external_data, write_data)
     _replace_file(path, lambda file: file.write(_serialized(protos[0], path)))
@@ -152,9 +165,9 @@ class _ExternalTensors:
 
 
 class _Writer:
-    def __init__(self, model: Model, tensor_writer: TensorWriter) -> None:
+    def __init__(self, model: Model, options: WriteOptions) -> None:
         self._model = model
-        self._write_tensor = tensor_writer
+        self._options = options
 
     def write_graph(self, graph: Graph, proto: onnx.GraphProto) -> None:
         proto.name = graph.name
@@ -164,16 +177,18 @@ class _Writer:
             if isinstance(initializer, SparseInitializer):
                 proto.sparse_initializer.append(self._sparse(initializer))
             else:
-                proto.initializer.append(self._write_tensor(initializer))
+                proto.initializer.append(self._options.tensor(initializer))
         inputs = list(graph.inputs)
         if self._model.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS and graph.parent is None:
             inputs += [name for name in graph.initializers if not graph.is_input(name)]
         for name in inputs:
             proto.input.append(_value_info(graph, name))
         for name in graph.outputs:
-            proto.output.append(_value_info(graph, name))
+            keeps_type = graph.producer_of(name) is None or self._options.keeps_type(graph, name)
+            proto.output.append(_value_info(graph, name) if keeps_type else onnx.ValueInfoProto(name=name))
         for name in graph.types:
-            if graph.producer_of(name) is not None and not graph.is_output(name):
+            is_inner = graph.producer_of(name) is not None and not graph.is_output(name)
+            if is_inner and self._options.keeps_type(graph, name):
                 proto.value_info.append(_value_info(graph, name))
         for tensor_name, parameters in graph.quantization_annotations.items():
             annotation = proto.quantization_annotation.add(tensor_name=tensor_name)
@@ -200,7 +215,7 @@ class _Writer:
             return
         match attribute.kind:
             case "TENSOR":
-                proto.t.CopyFrom(inline_tensor(value))
+                proto.t.CopyFrom(self._options.attribute_tensor(value))
             case "GRAPH":
                 self.write_graph(value, proto.g)
             case "SPARSE_TENSOR":
@@ -210,7 +225,7 @@ class _Writer:
             case "FLOATS" | "INTS" | "STRINGS":
                 getattr(proto, attribute.kind.lower()).extend(value)
             case "TENSORS":
-                proto.tensors.extend(inline_tensor(part) for part in value)
+                proto.tensors.extend(self._options.attribute_tensor(part) for part in value)
             case "GRAPHS":
                 for graph in value:
                     self.write_graph(graph, proto.graphs.add())
