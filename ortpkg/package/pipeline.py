@@ -8,8 +8,9 @@ last round's. Absent pipeline.json: components run in manifest order, wired by n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import Finding, PackageFormatError, quoted
@@ -94,19 +95,22 @@ def read_pipeline(package: PackageInfo) -> Pipeline | None:
     Raises:
         PackageFormatError: pipeline.json is not valid; ``findings`` has everything that is wrong.
     """
-    pipeline, findings = check_pipeline(package)
+    pipeline, findings = check_pipeline(package.root, [component.name for component in package.components])
     if findings:
         raise PackageFormatError.from_findings(findings, path=package.root / PIPELINE)
     return pipeline
 
 
-def check_pipeline(package: PackageInfo) -> tuple[Pipeline | None, tuple[Finding, ...]]:
-    """The pipeline, and everything that is wrong with it; None where there is none or it is wrong."""
+def check_pipeline(root: Path, components: Iterable[str]) -> tuple[Pipeline | None, tuple[Finding, ...]]:
+    """The pipeline of the package in ``root`` with these components, and everything that is wrong with it.
+
+    None where there is none or it is wrong.
+    """
     found = FindingCollector()
-    value = read_sidecar(PIPELINE, schema="pipeline", resolver=PathResolver(package.root), found=found)
+    value = read_sidecar(PIPELINE, schema="pipeline", resolver=PathResolver(root), found=found)
     if value is None:
         return None, found.findings
-    pipeline = _PipelineReader({component.name for component in package.components}, found).read(value)
+    pipeline = _PipelineReader(frozenset(components), found).read(value)
     return None if found.has_errors else pipeline, found.findings
 
 
@@ -126,7 +130,7 @@ def pipeline_components(pipeline: Pipeline) -> tuple[str, ...]:
 class _PipelineReader:
     """Turns JSON that has passed its schema into a pipeline, and follows each value from its maker to its uses."""
 
-    def __init__(self, components: set[str], found: FindingCollector) -> None:
+    def __init__(self, components: frozenset[str], found: FindingCollector) -> None:
         self._components = components
         self._found = found
         self._made: set[str] = set()

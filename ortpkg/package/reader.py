@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortpkg.errors import (
     Finding,
@@ -36,6 +36,9 @@ from ortpkg.package.rules import (
 from ortpkg.package.schemas import check_schema
 from ortpkg.package.sidecar import PIPELINE, SAMPLES
 from ortpkg.package.values import read_value_infos
+
+if TYPE_CHECKING:
+    from ortpkg.package.pipeline import Pipeline
 
 _SUPPORTED_MAJOR = 1
 _SCHEMA_VERSION = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?", re.ASCII)
@@ -108,18 +111,25 @@ class _PackageReader:
             message = "belongs to the component generation (components, component.json), which is not supported yet"
             self._found.add(FORMAT_GENERATION, MANIFEST, message)
             return None
-        self._found.extend(check_schema(manifest, "manifest", document=MANIFEST))
         schema_version = self._check_schema_version(manifest)
-        if self._found.has_errors:
+        if self._found.has_errors:  # a newer version: what its keys mean is not ours to judge
+            return None
+        findings = check_schema(manifest, "manifest", document=MANIFEST)
+        self._found.extend(findings)
+        if any(finding.pointer.startswith("/component_models") for finding in findings):
             return None
         components = read_metadata_format(manifest, self._resolver, self._found, self._limits)
-        return self._assemble(manifest, schema_version, components)
+        pipeline = self._read_pipeline(components)
+        if self._found.has_errors:
+            return None
+        package = self._assemble(manifest, schema_version, components)
+        return package if pipeline is None else self._follow_pipeline(package, pipeline)
 
     def _assemble(
         self, manifest: Mapping[str, Any], schema_version: tuple[int, int] | None, components: tuple[ComponentInfo, ...]
-    ) -> PackageInfo | None:
+    ) -> PackageInfo:
         is_universal = isinstance(manifest.get("components"), Mapping) and "schema_version" in manifest
-        package = PackageInfo(
+        return PackageInfo(
             root=self._resolver.root,
             name=manifest["model_name"],
             version=manifest.get("model_version"),
@@ -132,9 +142,6 @@ class _PackageReader:
             additional_metadata=freeze(manifest.get("additional_metadata")),
             has_samples=os.path.lexists(self._resolver.root / SAMPLES),
         )
-        if os.path.lexists(self._resolver.root / PIPELINE):
-            package = self._follow_pipeline(package)
-        return None if self._found.has_errors else package
 
     def _read_manifest(self) -> dict[str, Any] | None:
         try:
@@ -175,15 +182,21 @@ class _PackageReader:
             self._found.add(SCHEMA_VERSION, MANIFEST, message, pointer="/schema_version")
         return version
 
-    def _follow_pipeline(self, package: PackageInfo) -> PackageInfo:
-        """The package with its components in the order in which the pipeline runs them, and its inputs and outputs."""
+    def _read_pipeline(self, components: tuple[ComponentInfo, ...]) -> Pipeline | None:
+        root = self._resolver.root
+        if not os.path.lexists(root / PIPELINE):
+            return None
         # Imported here: most packages have one component and no pipeline.
-        from ortpkg.package.pipeline import check_pipeline, pipeline_components
+        from ortpkg.package.pipeline import check_pipeline
 
-        pipeline, findings = check_pipeline(package)
+        pipeline, findings = check_pipeline(root, [component.name for component in components])
         self._found.extend(findings)
-        if pipeline is None:
-            return package
+        return pipeline
+
+    def _follow_pipeline(self, package: PackageInfo, pipeline: Pipeline) -> PackageInfo:
+        """The package with its components in the order in which the pipeline runs them, and its inputs and outputs."""
+        from ortpkg.package.pipeline import pipeline_components  # imported here: as above
+
         order = pipeline_components(pipeline)
         positions = {name: position for position, name in enumerate(order)}
         for component in package.components:

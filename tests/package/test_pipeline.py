@@ -45,7 +45,7 @@ def pipeline(*steps: Any, inputs: str = "x", outputs: str = "") -> dict[str, Any
 
 def problems(write_package: WritePackage, document: Any) -> list[str]:
     """What is wrong, without remedies: "pointer: message"."""
-    found = check_pipeline(package_of(write_package({"pipeline.json": document}), "enc", "dec"))[1]
+    found = check_pipeline(write_package({"pipeline.json": document}), ["enc", "dec"])[1]
     return [f"{finding.pointer}: {finding.message}" for finding in found]
 
 

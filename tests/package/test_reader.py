@@ -75,7 +75,8 @@ def test_reading_a_package_loads_neither_onnx_nor_numpy_nor_an_engine() -> None:
 def test_reports_everything_that_is_wrong_in_all_documents_at_once(write_package: WritePackage) -> None:
     root = write_package(
         {
-            "manifest.json": {"model_name": "m", "component_models": ["a", "b", "gone", "c"]},
+            "manifest.json": {"model_name": 1, "component_models": ["a", "b", "gone", "c"]},
+            "pipeline.json": {},
             "models/a/metadata.json": '{"model_variants": {"v": {"file": 1}}}',
             "models/b/metadata.json": "{",
             "models/c/metadata.json": {"model_variants": {"v": {"file": "none.onnx", "constraints": {"ep": "Odd"}}}},
@@ -86,14 +87,16 @@ def test_reports_everything_that_is_wrong_in_all_documents_at_once(write_package
         open_package(root)
     places = [(finding.rule, finding.document, finding.pointer) for finding in caught.value.findings]
     assert places == [
+        ("ORT005", "manifest.json", "/model_name"),
         ("ORT005", "models/a/metadata.json", "/model_variants/v/file"),
         ("ORT003", "models/b/metadata.json", ""),
         ("ORT021", "manifest.json", "/component_models/gone"),
         ("ORT010", "models/c/metadata.json", "/model_variants/v/file"),
         ("ORT032", "models/c/metadata.json", "/model_variants/v/constraints/ep"),
+        ("ORT005", "pipeline.json", ""),
     ]
-    assert "is not a valid model package: 4 problems" in str(caught.value)
-    assert caught.value.document == "models/a/metadata.json"
+    assert "is not a valid model package: 6 problems" in str(caught.value)
+    assert caught.value.document == "manifest.json"
     assert caught.value.exit_code is ExitCode.PACKAGE
 
 
