@@ -13,14 +13,23 @@ class Killed(BaseException):
 
 
 class FailingOperations(FileOperations):
-    """Does what it is asked until the operation of that index, which fails; without an index it only keeps a log."""
+    """Does what it is asked until one operation fails; where none is chosen, it only keeps a log.
 
-    def __init__(self, index: int | None = None, *, kill: bool = False) -> None:
+    Args:
+        index: the operation that fails, counted from 0.
+        at: or the first operation of that kind on a file of that name.
+        kill: every later operation fails too, as if there were no process any more.
+    """
+
+    def __init__(self, index: int | None = None, *, at: tuple[str, str] | None = None, kill: bool = False) -> None:
         self.log: list[tuple[str, Path]] = []
         self._index = index
+        self._at = at
         self._kill = kill
 
     def before(self, operation: str, path: Path) -> None:
+        if self._index is None and (operation, path.name) == self._at:
+            self._index = len(self.log)
         self.log.append((operation, path))
         if self._index is None or len(self.log) <= self._index:
             return

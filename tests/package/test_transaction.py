@@ -111,18 +111,16 @@ def test_after_a_kill_at_any_operation_the_next_command_finds_the_old_or_the_new
 
 def test_a_kill_while_recovering_leaves_a_package_that_the_next_command_recovers(tmp_path: Path) -> None:
     sources = make_sources(tmp_path / "s")
-    template = make_package(tmp_path / "whole")
-    old = content_of(template)
-    operations = FailingOperations()
-    commit_change(template, add_component(template, sources), operations=operations)
-    commit_index = next(
-        i for i, (name, path) in enumerate(operations.log) if (name, path.name) == ("replace", "manifest.json")
-    )
+    old = content_of(make_package(tmp_path / "whole"))
     index, finished = 0, False
     while not finished:
         root = make_package(tmp_path / f"p{index}")
         with pytest.raises(Killed):
-            commit_change(root, add_component(root, sources), operations=FailingOperations(commit_index, kill=True))
+            commit_change(
+                root,
+                add_component(root, sources),
+                operations=FailingOperations(at=("replace", "manifest.json"), kill=True),
+            )
         try:
             recover(root, operations=FailingOperations(index, kill=True))
             finished = True

@@ -1,0 +1,162 @@
+"""create and init_package: whole packages from model files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortpkg.authoring.create import create, init_package
+from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.package_checks import validate
+from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, UsageError
+from ortpkg.package.digests import check_digests
+from ortpkg.package.package_info import Constraints
+from ortpkg.package.reader import check_package
+from tests.authoring.conftest import ModelMaker
+
+
+def manifest_of(root: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
+    return value
+
+
+@pytest.mark.requirement("K04")
+def test_makes_a_package_of_three_files(tmp_path: Path, make_model: ModelMaker) -> None:
+    models = [
+        NewVariant.for_cpu(make_model("a")),
+        NewVariant.for_gpu(make_model("b")),
+        NewVariant.for_npu(make_model("c")),
+    ]
+
+    package = create(tmp_path / "p.ortpackage", models)
+
+    (component,) = package.components
+    assert (package.name, component.name) == ("p", "model")
+    assert {variant.name: variant.constraints for variant in component.variants} == {
+        "a": Constraints(ep="CPUExecutionProvider", device="cpu"),
+        "b": Constraints(device="gpu"),
+        "c": Constraints(device="npu"),
+    }
+    assert validate(package.root) == ()
+
+
+@pytest.mark.requirement("K20")
+def test_the_manifest_states_the_overall_inputs_and_outputs(tmp_path: Path, make_model: ModelMaker) -> None:
+    package = create(tmp_path / "p", [NewVariant.for_cpu(make_model())])
+
+    manifest = manifest_of(package.root)
+    assert manifest["inputs"] == [{"name": "x", "type": "tensor(float)", "shape": ["batch", 4]}]
+    assert manifest["outputs"] == [{"name": "y", "type": "tensor(float)", "shape": ["batch", 4]}]
+
+
+@pytest.mark.requirement("K24")
+def test_metadata_keeps_the_facts_of_each_variant(tmp_path: Path, make_model: ModelMaker) -> None:
+    model = make_model("a", signature="(float16[4] x) => (float16[4] y)")
+
+    package = create(tmp_path / "p", [NewVariant.for_cpu(model)])
+
+    assert dict(package.components[0].variants[0].metadata) == {
+        "data_types": ("float16",),
+        "quantization": None,
+        "opset": 17,
+        "nodes": 1,
+        "nbytes": model.stat().st_size,
+    }
+
+
+def test_two_files_of_one_name_are_told_apart_by_their_devices(tmp_path: Path, make_model: ModelMaker) -> None:
+    models = [NewVariant.for_cpu(make_model("cpu/model")), NewVariant.for_gpu(make_model("gpu/model"))]
+
+    package = create(tmp_path / "p", models)
+
+    assert [variant.name for variant in package.components[0].variants] == ["model-cpu", "model-gpu"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a", "a"], r"there is a variant 'a' already: choose another name, or remove that one first"),
+        (["a", "A"], r"there is a variant 'A' already \(where case does not count, 'a' is the same\)"),
+        (["con"], r"the variant name 'con' is a device's name on Windows: choose another one"),
+        (["a/b"], r"the variant name 'a/b' holds a path separator"),
+        ([".."], r"the variant name '\.\.' leads out of its folder"),
+        (["\x1b[31m"], r"the variant name '\\x1b\[31m' holds control characters"),
+    ],
+)
+def test_refuses_variant_names_that_are_taken_or_not_portable(
+    tmp_path: Path, make_model: ModelMaker, names: list[str], message: str
+) -> None:
+    model = make_model()
+
+    with pytest.raises(AuthoringError, match=message):
+        create(tmp_path / "p", [NewVariant(model=model, name=name) for name in names])
+
+    assert not (tmp_path / "p").exists()
+
+
+def test_refuses_models_that_differ_unless_forced(tmp_path: Path, make_model: ModelMaker) -> None:
+    models = [
+        NewVariant(model=make_model("a")),
+        NewVariant(model=make_model("b", signature="(float[4] x) => (float[4] y)")),
+    ]
+    with pytest.raises(AuthoringError, match=r"'b' cannot stand for 'a': input 'x' has the rank 1 instead of 2"):
+        create(tmp_path / "p", models)
+    warnings: list[str] = []
+
+    package = create(tmp_path / "p", models, force=True, notify=warnings.append)
+
+    assert len(package.components[0].variants) == 2
+    assert "cannot stand for" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (b"", ModelFileError, "is empty"),
+        (b"this is no model", ModelFileError, "is not an ONNX model"),
+        (None, ModelNotFoundError, "there is no model file"),
+    ],
+    ids=["empty", "text", "missing"],
+)
+def test_refuses_a_file_that_is_no_model(
+    tmp_path: Path, content: bytes | None, error: type[Exception], message: str
+) -> None:
+    if content is not None:
+        (tmp_path / "a.onnx").write_bytes(content)
+
+    with pytest.raises(error, match=message):
+        create(tmp_path / "p", [NewVariant.for_cpu(tmp_path / "a.onnx")])
+
+    assert not (tmp_path / "p").exists()
+
+
+def test_refuses_no_models(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no model was given"):
+        create(tmp_path / "p", [])
+
+
+def test_refuses_an_unknown_device_with_a_suggestion(tmp_path: Path, make_model: ModelMaker) -> None:
+    with pytest.raises(UsageError, match=r"device 'gpuu' is none of cpu, gpu, npu \(did you mean 'gpu'\?\)"):
+        create(tmp_path / "p", [NewVariant(model=make_model(), device="gpuu")])
+
+
+def test_refuses_a_place_that_is_taken(tmp_path: Path, make_model: ModelMaker) -> None:
+    with pytest.raises(AuthoringError, match=r"exists already and is not empty; add to a package with add-variant"):
+        create(tmp_path / "models", [NewVariant(model=make_model())])
+
+
+def test_refuses_a_place_whose_parent_is_missing(tmp_path: Path, make_model: ModelMaker) -> None:
+    with pytest.raises(AuthoringError, match="is not a directory; make it first"):
+        create(tmp_path / "x" / "p", [NewVariant(model=make_model())])
+
+
+def test_an_empty_package_is_valid(tmp_path: Path) -> None:
+    package = init_package(tmp_path / "digits.ortpackage", version="1.2")
+
+    assert (package.name, package.version, package.components) == ("digits", "1.2", ())
+    _, findings = check_package(package.root)
+    assert [(found.rule, found.severity.value) for found in findings] == [("ORT023", "warning")]
+    assert check_digests(package.root) == ()

@@ -1,0 +1,145 @@
+"""validate: one broken package per rule, and what the finding says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ortpkg.authoring.create import add_variant, create
+from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.package_checks import validate
+from ortpkg.authoring.rules import AUTHORING_RULES
+from ortpkg.package.rules import PACKAGE_RULES
+from tests.authoring.conftest import ModelMaker
+from tests.package.failing_operations import FailingOperations, Killed
+
+WEIGHTS = "models/model/big/weights.bin"
+
+
+@pytest.fixture
+def package(tmp_path: Path, make_model_with_data: ModelMaker) -> Path:
+    return create(tmp_path / "p.ortpackage", [NewVariant.for_cpu(make_model_with_data("big"))]).root
+
+
+def found(root: Path) -> dict[str, str]:
+    """Rule → the texts of its findings, for all but the digests' rules, which nearly every breakage sets off."""
+    texts: dict[str, str] = {}
+    for finding in validate(root):
+        if finding.rule not in ("ORT101", "ORT102"):
+            texts[finding.rule] = f"{texts.get(finding.rule, '')}{finding}\n"
+    return texts
+
+
+def test_a_good_package_has_no_findings(package: Path) -> None:
+    assert validate(package) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "message"),
+    [
+        (
+            lambda root: (root / "models/model/big/weights.bin").write_bytes(b"x" * 64),
+            "ORT101",
+            "are not those recorded",
+        ),
+        (lambda root: (root / "models/model/big/weights.bin").unlink(), "ORT102", "recorded, but not there"),
+        (lambda root: (root / "notes.txt").write_text(""), "ORT104", "notes.txt: there, but not recorded"),
+        (lambda root: (root / "digests.json").unlink(), "ORT105", "the package is unverified"),
+        (lambda root: (root / "digests.json").write_text("{}"), "ORT005", "digests.json"),
+    ],
+)
+def test_notices_what_digests_tell(package: Path, change: Callable[[Path], object], rule: str, message: str) -> None:
+    change(package)
+
+    assert any(finding.rule == rule and message in str(finding) for finding in validate(package))
+
+
+def test_notices_a_model_that_is_not_onnx(package: Path) -> None:
+    (package / "models/model/big/big.onnx").write_bytes(b"rubbish")
+
+    assert "models/model/metadata.json#/model_variants/big: " in found(package)["ORT110"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "data file 'weights.bin' of variant 'big' does not exist"), (b"abc", "is too short: 3 bytes of 64 needed")],
+)
+def test_notices_data_that_is_missing_or_too_short(package: Path, content: bytes | None, message: str) -> None:
+    data = package / WEIGHTS
+    data.unlink()
+    if content is not None:
+        data.write_bytes(content)
+
+    assert message in found(package)["ORT111"]
+
+
+def test_notices_variants_that_differ(package: Path, make_model: ModelMaker) -> None:
+    add_variant(package, make_model("b", signature="(int64[batch, 4] x) => (int64[batch, 4] y)"), force=True)
+
+    assert "variant 'b' differs from 'big': input 'x' has the type 'tensor(int64)'" in found(package)["ORT112"]
+
+
+def test_warns_of_dimensions_fixed_at_different_sizes(tmp_path: Path, make_model: ModelMaker) -> None:
+    models = [make_model(f"b{size}", signature=f"(float[{size}, 4] x) => (float[{size}, 4] y)") for size in (1, 8)]
+    root = create(tmp_path / "p", [NewVariant.for_cpu(model) for model in models]).root
+
+    assert "'x' has the fixed dimension 8 at axis 0, not 1" in found(root)["ORT113"]
+
+
+def test_warns_of_overall_values_that_are_not_those_of_the_model(package: Path) -> None:
+    manifest = json.loads((package / "manifest.json").read_bytes())
+    manifest["inputs"][0]["name"] = "image"
+    (package / "manifest.json").write_text(json.dumps(manifest))
+
+    assert "inputs are 'image: tensor(float)', those of the model are 'x: tensor(float)'" in found(package)["ORT114"]
+
+
+def test_notices_a_pipeline_that_feeds_what_the_model_does_not_have(package: Path) -> None:
+    pipeline = {
+        "schema_version": "1.0",
+        "inputs": [{"name": "in", "type": "tensor(float)"}],
+        "outputs": [{"name": "out", "type": "tensor(float)"}],
+        "steps": [{"component": "model", "inputs": {"image": "in"}, "outputs": {"y": "out"}}],
+    }
+    (package / "pipeline.json").write_text(json.dumps(pipeline))
+
+    assert "uses the input 'image'; there is 'x: tensor(float)'" in found(package)["ORT115"]
+
+
+def test_warns_where_no_variant_runs_on_a_cpu(tmp_path: Path, make_model: ModelMaker) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_npu(make_model())]).root
+
+    assert "component model 'model' has no variant that runs on a CPU" in found(root)["ORT120"]
+
+
+def test_notices_a_genai_configuration_that_names_a_missing_file(tmp_path: Path, make_model: ModelMaker) -> None:
+    folder = tmp_path / "genai"
+    folder.mkdir()
+    for name in ("a", "b"):
+        make_model(name).rename(folder / f"{name}.onnx")
+    config = {"model": {"decoder": {"filename": "a.onnx"}, "vision": {"filename": "../escape.onnx"}}}
+    (folder / "genai_config.json").write_text(json.dumps(config))
+    root = create(tmp_path / "p", [NewVariant(model=folder)]).root
+
+    assert "genai_config.json#/model/vision/filename: '../escape.onnx' is not in the variant's" in found(root)["ORT131"]
+
+
+def test_says_that_a_change_was_interrupted(package: Path, make_model: ModelMaker) -> None:
+    model = make_model("b")
+    for at, message in (
+        (("create", "document0"), "was left over by a command that was interrupted"),
+        (("replace", "metadata.json"), "a change to 'models/model/metadata.json' was interrupted"),
+    ):
+        with pytest.raises(Killed):
+            add_variant(package, model, operations=FailingOperations(at=at, kill=True))
+
+        assert set(found(package)) == {"ORT106"}
+        assert message in found(package)["ORT106"]
+
+
+def test_rule_ids_are_unique() -> None:
+    ids = [rule.id for rule in (*PACKAGE_RULES, *AUTHORING_RULES)]
+    assert len(ids) == len(set(ids))
