@@ -112,8 +112,8 @@ class _PackageReader:
             self._found.add(FORMAT_GENERATION, MANIFEST, message)
             return None
         schema_version = self._check_schema_version(manifest)
-        if self._found.has_errors:  # a newer version: what its keys mean is not ours to judge
-            return None
+        if schema_version is not None and schema_version[0] > _SUPPORTED_MAJOR:
+            return None  # what the keys of a newer version mean is not ours to judge
         findings = check_schema(manifest, "manifest", document=MANIFEST)
         self._found.extend(findings)
         if any(finding.pointer.startswith("/component_models") for finding in findings):
