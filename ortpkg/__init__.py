@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ortpkg.api.model_variant import ModelVariant
     from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
     from ortpkg.authoring.new_variant import NewVariant
-    from ortpkg.authoring.validate import validate
+    from ortpkg.authoring.package_checks import validate
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 
@@ -35,7 +35,7 @@ _LAZY: dict[str, str] = {
     "create": "ortpkg.authoring.create",
     "init_package": "ortpkg.authoring.create",
     "remove_variant": "ortpkg.authoring.create",
-    "validate": "ortpkg.authoring.validate",
+    "validate": "ortpkg.authoring.package_checks",
 }
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.authoring.validate import validate
+from ortpkg.authoring.package_checks import validate
 from ortpkg.cli.parameters import JsonOption, PackageArgument, StrictOption
 from ortpkg.cli.rendering import Output, finding_json, print_findings
 from ortpkg.errors import ExitCode, Severity

@@ -1,0 +1,65 @@
+"""A command line that runs in this process, and small models to use it on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx.parser
+import pytest
+
+from ortpkg.cli.app import main
+
+DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+RunCommand = Callable[..., Done]
+
+
+@pytest.fixture
+def ortpkg(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RunCommand:
+    """Runs ``ortpkg WORD...`` and returns its exit code and what it printed."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words: object) -> Done:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main([str(word) for word in words])
+        captured = capsys.readouterr()
+        code = exit_.value.code
+        return Done(code=int(code or 0), out=captured.out, err=captured.err)
+
+    return run
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a small ONNX file: ``y = x * factor`` over float[N, 3]."""
+
+    def make(name: str = "double.onnx", *, factor: float = 2.0, input_type: str = "float[N, 3]") -> Path:
+        text = f"""
+            <ir_version: 8, opset_import: ["" : 17]>
+            scale ({input_type} x) => (float[N, 3] y) <float factor = {{{factor}}}> {{ y = Mul(x, factor) }}
+        """
+        path = tmp_path / name
+        onnx.save(onnx.parser.parse_model(text), path)
+        return path
+
+    return make

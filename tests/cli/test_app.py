@@ -1,0 +1,112 @@
+"""The command line as a whole: help, versions, mistyped words, exit codes, errors as text and as JSON."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ortpkg.cli.app import COMMANDS
+from tests.cli.conftest import DIGITS, RunCommand
+
+
+def test_help_lists_every_command_and_the_exit_codes(ortpkg: RunCommand) -> None:
+    done = ortpkg("--help")
+    assert done.code == 0
+    for name in COMMANDS:
+        assert name in done.out
+    assert "no suitable variant" in done.out
+    assert "refused for lack of trust" in done.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_of_its_own(ortpkg: RunCommand, name: str) -> None:
+    done = ortpkg(name, "--help")
+    assert done.code == 0
+    assert f"ortpkg {name}" in done.out
+    assert "--json" in done.out
+
+
+def test_version_names_what_runs_models(ortpkg: RunCommand) -> None:
+    done = ortpkg("--version")
+    assert done.code == 0
+    assert done.out.startswith("ortpkg ")
+    assert "onnx " in done.out
+
+
+def test_a_mistyped_command_is_a_usage_error_with_a_suggestion(ortpkg: RunCommand) -> None:
+    done = ortpkg("selct", DIGITS)
+    assert done.code == 2
+    assert "there is no command 'selct' (did you mean 'select'?)" in done.err
+
+
+def test_a_mistyped_option_is_a_usage_error(ortpkg: RunCommand) -> None:
+    done = ortpkg("select", DIGITS, "--devise", "npu")
+    assert done.code == 2
+    assert "--devise" in done.err
+
+
+def test_a_missing_package_is_one_line_and_exit_code_4(ortpkg: RunCommand, tmp_path: Path) -> None:
+    done = ortpkg("inspect", tmp_path / "nothing")
+    assert done.code == 4
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert "Traceback" not in done.err
+
+
+def test_an_error_is_json_too_where_json_was_asked_for(ortpkg: RunCommand, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"model_name": 3}', encoding="utf-8")
+    done = ortpkg("inspect", tmp_path, "--json")
+    assert done.code == 4
+    assert done.json["schema_version"] == "1.0"
+    assert done.json["kind"] == "error"
+    error = done.json["error"]
+    assert (error["type"], error["exit_code"]) == ("PackageFormatError", 4)
+    assert error["findings"][0]["pointer"] == "/model_name"
+
+
+def test_a_bug_of_ours_is_told_apart_from_every_other_failure(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.delenv("ORTPKG_TRACEBACK", raising=False)
+    monkeypatch.setattr("ortpkg.cli.inspect.ModelPackage", fail)
+    done = ortpkg("inspect", DIGITS)
+    assert done.code == 70
+    assert "a bug in ortpkg: ZeroDivisionError" in done.err
+
+
+def test_an_interrupt_is_exit_code_130(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ortpkg.cli.inspect.ModelPackage", interrupt)
+    done = ortpkg("inspect", DIGITS)
+    assert (done.code, done.err) == (130, "cancelled\n")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    program = f"{sys.executable} -m ortpkg inspect {DIGITS} --json | head -n 1"
+    done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "{\n"
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_nothing_is_coloured_when_piped() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ortpkg", "select", str(DIGITS), "--explain"], capture_output=True, text=True, check=True
+    )
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_completion_knows_the_commands() -> None:
+    environment = {"_ORTPKG_COMPLETE": "complete_bash", "COMP_WORDS": "ortpkg sel", "COMP_CWORD": "1", "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-m", "ortpkg"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.stdout.split() == ["select"]
