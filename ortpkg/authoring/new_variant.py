@@ -15,6 +15,7 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.frozen import EMPTY
+from ortpkg.package.metadata_format import METADATA
 from ortpkg.package.package_info import Constraints
 from ortpkg.package.path_resolver import why_not_a_name
 
@@ -96,7 +97,7 @@ def prepare_variants(wanted: Iterable[NewVariant], notify: Notify) -> list[Prepa
 
 def check_new_name(what: str, name: str, taken: Iterable[str]) -> None:
     """Refuses a name that is not portable, or that a file system without case takes for one of ``taken``."""
-    if reason := why_not_a_name(name):
+    if reason := why_not_a_name(name) or ("is a document's name" if _folded(name) == METADATA else None):
         raise AuthoringError(f"the {what} name {quoted(name)} {reason}: choose another one")
     for other in taken:
         if _folded(other) == _folded(name):

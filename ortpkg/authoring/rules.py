@@ -12,7 +12,7 @@ FILE_CHANGED = Rule(
     id="ORT101",
     title="A file is as it was recorded",
     explanation="The file's SHA-256 is not the one in digests.json: it was damaged or edited since it was recorded.",
-    remedy="Restore the file, or remove and add its variant again.",
+    remedy="Restore the file; if it was edited on purpose, delete digests.json: the next authoring command writes it.",
 )
 FILE_LOST = Rule(
     id="ORT102",

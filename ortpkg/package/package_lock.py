@@ -50,8 +50,8 @@ def lock_package(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _acquire(lock, root, holder_path, timeout_s, on_wait)
-    except OSError as error:
-        raise AuthoringError(f"cannot lock {quoted(root)} through {quoted(path)}: {error.strerror or error}") from error
+    except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+        raise AuthoringError(f"cannot lock {quoted(root)} through {quoted(path)}: {error}") from error
     try:
         _write_holder(holder_path)
         yield

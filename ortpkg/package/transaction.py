@@ -96,6 +96,7 @@ def commit_change(
     try:
         _ensure_digests(root, operations, progress)
         digests = _stage(staging, change, operations, progress)
+        _check_unchanged(root, change)  # again: copying may have taken minutes
         _publish_files(root, staging, change, digests, operations)
         _replace_documents(root, staging, change, operations)
         _finish(root, operations)

@@ -81,6 +81,7 @@ def test_two_files_of_one_name_are_told_apart_by_their_devices(tmp_path: Path, m
         (["a", "a"], r"there is a variant 'a' already: choose another name, or remove that one first"),
         (["a", "A"], r"there is a variant 'A' already \(where case does not count, 'a' is the same\)"),
         (["con"], r"the variant name 'con' is a device's name on Windows: choose another one"),
+        (["Metadata.json"], r"the variant name 'Metadata.json' is a document's name"),
         (["a/b"], r"the variant name 'a/b' holds a path separator"),
         ([".."], r"the variant name '\.\.' leads out of its folder"),
         (["\x1b[31m"], r"the variant name '\\x1b\[31m' holds control characters"),

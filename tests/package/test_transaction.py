@@ -207,6 +207,20 @@ def test_refuses_a_document_that_was_changed_since_it_was_read(tmp_path: Path) -
         commit_change(root, change)
 
 
+def test_refuses_a_document_that_changes_while_files_are_copied(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    edited = b'{"variants": ["old", "edited"]}'
+
+    def edit(file: str, done_nbytes: int, total_nbytes: int) -> None:
+        (root / "models/m/metadata.json").write_bytes(edited)
+
+    with pytest.raises(AuthoringError, match=r"was changed by somebody else meanwhile; run the command again"):
+        commit_change(root, exchange_variant(root, sources), progress=edit)
+
+    assert content_of(root)["models/m/metadata.json"] == edited
+    assert sorted(path.name for path in (root / "models/m").iterdir()) == ["metadata.json", "old"]
+
+
 def test_refuses_a_directory_that_the_package_does_not_know(tmp_path: Path) -> None:
     root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
     (root / "models/m/new").mkdir()
