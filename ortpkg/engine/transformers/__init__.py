@@ -1,0 +1,21 @@
+"""Graph transformers: one per file, their order in ``order.py``, run by ``apply.py``."""
+
+from ortpkg.engine.transformers.apply import apply_transformers
+from ortpkg.engine.transformers.transform_context import (
+    ConstantEvaluator,
+    GraphTransformer,
+    KernelExists,
+    RewriteRule,
+    TransformContext,
+    TransformLevel,
+)
+
+__all__ = [
+    "ConstantEvaluator",
+    "GraphTransformer",
+    "KernelExists",
+    "RewriteRule",
+    "TransformContext",
+    "TransformLevel",
+    "apply_transformers",
+]

@@ -1,0 +1,47 @@
+"""Runs the transformers of a level to a fixed point, in all graphs of a model."""
+
+from __future__ import annotations
+
+import logging
+
+from ortpkg.engine.transformers.order import TRANSFORMERS
+from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformContext, TransformLevel
+from ortpkg.graph.graph import Graph
+from ortpkg.graph.model import Model
+
+_log = logging.getLogger(__name__)
+
+#: onnxruntime's default is 10 too. A round that changes nothing ends it earlier, nearly always after two or three.
+MOST_ROUNDS = 10
+
+
+def apply_transformers(model: Model, level: int, context: TransformContext) -> int:
+    """Runs the transformers of exactly that level on ``model`` (which they change); returns the number of changes.
+
+    The engine calls it once per level, with the partition after the basic one (requirements P05, P17, D04).
+    """
+    changes = 0
+    for _ in range(MOST_ROUNDS):
+        changed = sum(
+            _apply_to_all(transformer, model.graph, context) for transformer in TRANSFORMERS[TransformLevel(level)]
+        )
+        changes += changed
+        if not changed:
+            break
+    return changes
+
+
+def _apply_to_all(transformer: GraphTransformer, graph: Graph, context: TransformContext) -> int:
+    """Applies it to the graphs inside first, then to ``graph``; nesting is limited where models are read."""
+    changes = 0
+    for node in graph.nodes:
+        if node.implicit_inputs or node.subgraphs:
+            inner = sum(_apply_to_all(transformer, subgraph, context) for subgraph in node.subgraphs.values())
+            if inner:
+                taken = (value for subgraph in node.subgraphs.values() for value in subgraph.outer_values())
+                graph.set_implicit_inputs(node, tuple(dict.fromkeys(taken)))
+            changes += inner
+    own = transformer.apply(graph, context)
+    if own:
+        _log.debug("%s made %d changes in graph %r", transformer.name, own, graph.name)
+    return changes + own

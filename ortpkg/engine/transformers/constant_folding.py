@@ -1,0 +1,94 @@
+"""Computes nodes whose inputs are all constant, once, instead of in each run."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ortpkg.engine.transformers.rewriting import tensor_type
+from ortpkg.engine.transformers.transform_context import ConstantEvaluator, GraphPass, TransformContext
+from ortpkg.errors import OrtpkgError
+from ortpkg.graph.graph import ML_DOMAIN, ONNX_DOMAIN, ArrayInitializer, Graph, Initializer, Node
+from ortpkg.graph.topology import topological_order
+from ortpkg.graph.types import TensorType, element_type_of, numpy_dtype
+
+#: Not a function of their inputs, or kept apart on purpose: providers look for quantize/dequantize pairs, and folding
+#: a dequantized weight would make it four times as large.
+_NEVER_FOLDED = frozenset({
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout",
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Constant",
+})  # fmt: skip
+_FREE_NBYTES = 1 << 20
+
+
+def _run(graph: Graph, context: TransformContext) -> int:
+    if context.evaluate is None:
+        return 0
+    folded = 0
+    for index in topological_order(graph):
+        node = graph.node(index)
+        if context.may_change(node) and _fold(graph, node, context, context.evaluate):
+            folded += 1
+    return folded
+
+
+def _fold(graph: Graph, node: Node, context: TransformContext, evaluate: ConstantEvaluator) -> bool:
+    constants = _constant_inputs(graph, node)
+    if constants is None:
+        return False
+    most = _most_nbytes(constants, context)
+    if any(_nbytes(tensor_type(graph, output)) > most for output in node.outputs if output):
+        return False
+    try:
+        outputs = evaluate(graph, node, [None if constant is None else constant.numpy() for constant in constants])
+    except OrtpkgError:
+        return False  # it fails at run time, with the node's name, if it ever runs
+    if outputs is None or not _are_tensors(outputs) or sum(output.nbytes for output in outputs) > most:
+        return False
+    graph.remove_node(node)
+    for name, output in zip(node.outputs, outputs, strict=False):
+        if name:
+            _add(graph, name, output)
+    return True
+
+
+def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | None:
+    """The node's inputs, None for those left out; None as a whole where the node cannot be folded."""
+    if node.domain not in (ONNX_DOMAIN, ML_DOMAIN) or node.op_type in _NEVER_FOLDED or node.subgraphs:
+        return None
+    if any(graph.is_output(output) for output in node.outputs):
+        return None
+    constants = [graph.constant(value) if value else None for value in node.inputs]
+    if any(value and constant is None for value, constant in zip(node.inputs, constants, strict=True)):
+        return None
+    return constants
+
+
+def _most_nbytes(constants: list[Initializer | None], context: TransformContext) -> int:
+    given = sum(constant.nbytes for constant in constants if constant is not None)
+    return min(max(2 * given, _FREE_NBYTES), context.largest_constant_nbytes)
+
+
+def _nbytes(known: TensorType | None) -> int:
+    """Size of an output before it is computed, as far as it is known."""
+    if known is None or known.shape is None:
+        return 0
+    sizes = [dimension for dimension in known.shape if isinstance(dimension, int)]
+    return prod(sizes) * numpy_dtype(known.element_type).itemsize if len(sizes) == len(known.shape) else 0
+
+
+def _are_tensors(outputs: Any) -> bool:
+    return all(isinstance(output, np.ndarray) for output in outputs)
+
+
+def _add(graph: Graph, name: str, array: np.ndarray) -> None:
+    array = np.array(array, order="C")  # of its own: an evaluator may hand out a view of an input
+    array.flags.writeable = False
+    element_type = element_type_of(array.dtype)
+    graph.add_initializer(ArrayInitializer(name, array, element_type))
+    graph.set_type(name, TensorType(element_type, array.shape))
+
+
+CONSTANT_FOLDING = GraphPass(name="constant-folding", run=_run)

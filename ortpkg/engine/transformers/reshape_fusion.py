@@ -1,0 +1,35 @@
+"""Removes ``Reshape`` nodes that keep the shape, and the first of two in a row."""
+
+from __future__ import annotations
+
+from ortpkg.engine.transformers.rewriting import bypass_node, constant_ints, sole_consumed_producer, tensor_type
+from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
+from ortpkg.graph.graph import Graph, Node
+
+_FIRST_VERSION_WITH_SHAPE_INPUT = 5
+
+
+def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
+    before, after = tensor_type(graph, node.inputs[0]), tensor_type(graph, node.outputs[0])
+    if before is None or after is None or not before.is_static or before.shape != after.shape:
+        return False
+    return bypass_node(graph, node)
+
+
+def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
+    """A constant target without zeros (which would copy a dimension of the shape between) needs only the elements."""
+    if node.since_version < _FIRST_VERSION_WITH_SHAPE_INPUT:
+        return False
+    target = constant_ints(graph, node.inputs[1])
+    if target is None or 0 in target:
+        return False
+    first = sole_consumed_producer(graph, node.inputs[0], "Reshape", "Flatten", "Squeeze", "Unsqueeze")
+    if first is None or not context.may_change(first):
+        return False
+    graph.replace_input(node, 0, first.inputs[0])
+    graph.remove_node(first)
+    return True
+
+
+RESHAPE_ELIMINATION = RewriteRule(name="reshape-elimination", op_types=frozenset({"Reshape"}), rewrite=_eliminate)
+RESHAPE_FUSION = RewriteRule(name="reshape-fusion", op_types=frozenset({"Reshape"}), rewrite=_fuse)

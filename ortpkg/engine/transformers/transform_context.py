@@ -1,0 +1,95 @@
+"""What transformers get to know beside the graph, and the shapes that transformers come in.
+
+A *graph transformer* is a global pass over one graph; a *rewrite rule* looks at one node at a time (requirement D03).
+Both change a graph through its mutators only, never descend into sub-graphs (the driver does), and change nothing that
+a caller can see: names, types and order of inputs and outputs stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import ElementType
+
+#: Computes a node on constant inputs (None for one left out): its outputs, or None where nothing here can. It bounds
+#: its own memory and raises OrtpkgError where the node fails, which then stays as it is.
+ConstantEvaluator = Callable[[Graph, Node, Sequence[Any]], "Sequence[Any] | None"]
+
+#: Whether the provider named in ``node.execution_provider`` ("" before partitioning: any) has a kernel for a node with
+#: these types (type-constraint name → element type). The node need not be in a graph.
+KernelExists = Callable[[Node, Mapping[str, ElementType]], bool]
+
+
+class TransformLevel(IntEnum):
+    """onnxruntime's TransformerLevel. DEFAULT ones are needed for correctness and run even with optimization off."""
+
+    DEFAULT = 0
+    BASIC = 1
+    EXTENDED = 2
+    LAYOUT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformContext:
+    """The engine's side of a transformation.
+
+    Attributes:
+        evaluate: computes nodes on constants; None switches constant folding off.
+        kernel_exists: rules that make nodes which only some providers run ask it first.
+        execution_providers: only nodes of these providers, or of none yet, may change; None: all.
+        largest_constant_nbytes: of a constant that a transformer makes; folding also never more than doubles the bytes
+            of what it folds, past the first MiB.
+    """
+
+    evaluate: ConstantEvaluator | None = None
+    kernel_exists: KernelExists = lambda _node, _types: False
+    execution_providers: frozenset[str] | None = None
+    largest_constant_nbytes: int = 256 << 20
+
+    def may_change(self, node: Node) -> bool:
+        """Whether the provider filter lets ``node`` be changed."""
+        if not node.execution_provider or self.execution_providers is None:
+            return True
+        return node.execution_provider in self.execution_providers
+
+
+class GraphTransformer(Protocol):
+    """A pass over one graph."""
+
+    @property
+    def name(self) -> str: ...
+
+    def apply(self, graph: Graph, context: TransformContext) -> int:
+        """Changes ``graph``; the number of changes, 0 where nothing was to be done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteRule:
+    """A local rule.
+
+    Attributes:
+        name: for logs and tests.
+        op_types: the nodes that it looks at, of ONNX's own domain.
+        rewrite: changes the graph around one such node; whether it did. It may remove the node, and then need not
+            care for what the node was.
+    """
+
+    name: str
+    op_types: frozenset[str]
+    rewrite: Callable[[Graph, Node, TransformContext], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphPass:
+    """A graph transformer made of one function."""
+
+    name: str
+    run: Callable[[Graph, TransformContext], int]
+
+    def apply(self, graph: Graph, context: TransformContext) -> int:
+        return self.run(graph, context)

@@ -1,0 +1,40 @@
+"""Removes ``Transpose`` nodes that keep the order of axes, and makes one of two in a row."""
+
+from __future__ import annotations
+
+from ortpkg.engine.transformers.rewriting import bypass_node, known_shape, replace_nodes
+from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
+from ortpkg.graph.graph import ONNX_DOMAIN, Attribute, Graph, Node
+
+
+def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
+    order = _order_of(graph, node)
+    if order is None or order != tuple(range(len(order))):
+        return False
+    return bypass_node(graph, node)
+
+
+def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
+    """The first one may stay, for its other consumers: the second then no longer waits for it."""
+    first = graph.producer_of(node.inputs[0])
+    if first is None or first.domain != ONNX_DOMAIN or first.op_type != "Transpose" or not context.may_change(first):
+        return False
+    inner, outer = _order_of(graph, first), _order_of(graph, node)
+    if inner is None or outer is None or len(inner) != len(outer):
+        return False
+    order = tuple(inner[axis] for axis in outer)
+    replace_nodes(graph, [node], "Transpose", first.inputs, attributes={"perm": Attribute("INTS", order)})
+    return True
+
+
+def _order_of(graph: Graph, node: Node) -> tuple[int, ...] | None:
+    """The order of axes; None where it is the reverse of an unknown number, or no order at all."""
+    order = node.attribute("perm")
+    if order is None:
+        shape = known_shape(graph, node.inputs[0])
+        return None if shape is None else tuple(reversed(range(len(shape))))
+    return tuple(order) if sorted(order) == list(range(len(order))) else None
+
+
+TRANSPOSE_ELIMINATION = RewriteRule(name="transpose-elimination", op_types=frozenset({"Transpose"}), rewrite=_eliminate)
+TRANSPOSE_FUSION = RewriteRule(name="transpose-fusion", op_types=frozenset({"Transpose"}), rewrite=_fuse)

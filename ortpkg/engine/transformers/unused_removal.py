@@ -1,0 +1,28 @@
+"""Removes nodes whose outputs nobody uses, and constants likewise. No ONNX operator has other effects."""
+
+from __future__ import annotations
+
+from ortpkg.engine.transformers.rewriting import has_used_output
+from ortpkg.engine.transformers.transform_context import GraphPass, TransformContext
+from ortpkg.graph.graph import Graph
+from ortpkg.graph.topology import topological_order
+
+
+def _run(graph: Graph, context: TransformContext) -> int:
+    removed = 0
+    for index in reversed(topological_order(graph)):
+        node = graph.node(index)
+        if context.may_change(node) and not has_used_output(graph, node.outputs):
+            graph.remove_node(node)
+            for output in node.outputs:
+                graph.types.pop(output, None)
+            removed += 1
+    for name in tuple(graph.initializers):
+        if not graph.is_input(name) and not has_used_output(graph, (name,)):
+            graph.remove_initializer(name)
+            graph.types.pop(name, None)
+            removed += 1
+    return removed
+
+
+UNUSED_REMOVAL = GraphPass(name="unused-removal", run=_run)
