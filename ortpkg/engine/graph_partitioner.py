@@ -13,8 +13,16 @@ import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ortpkg.errors import CompileError, ExecutionProviderError, KernelNotFoundError, OrtpkgError, quoted
+from ortpkg.errors import (
+    CompileError,
+    ExecutionProviderError,
+    InvalidGraphError,
+    KernelNotFoundError,
+    OrtpkgError,
+    quoted,
+)
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.schemas import constraint_types
 from ortpkg.graph.topology import topological_order
@@ -111,7 +119,7 @@ def find_kernels(
     kernels: dict[int, KernelDef] = {}
     for node in graph.nodes:
         if node in fused:
-            kernels[node.index] = fused_kernel_def(node, fused[node])
+            kernels[node.index] = fused_kernel_def(node)
             continue
         types = constraint_types(graph, node)
         assigned = by_name.get(node.execution_provider)
@@ -351,18 +359,22 @@ def _uncovered(provider: ExecutionProvider, meta: MetaDef, value: str, verb: str
     )
 
 
-def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
-    """The kernel of a fused node: it calls the partition's compute function with a state made once (P09)."""
-    state = kernel.compute_info.create_state(node.name)
-    count = len(node.outputs)
+def fused_kernel_def(node: Node) -> KernelDef:
+    """The kernel definition of a fused node (P09): its provider's memory, nothing in place."""
 
-    def make(_info: OpKernelInfo) -> Compute:
-        def compute(_context: OpKernelContext, *inputs: Value) -> Value:
-            outputs = tuple(kernel.compute_info.compute(state, inputs))
-            if len(outputs) != count:
-                raise ValueError(f"{kernel.provider} returned {len(outputs)} outputs where the node has {count}")
-            return outputs
+    def factory(_info: OpKernelInfo) -> Compute:
+        raise InvalidGraphError(f"{node} is a fused node: its compute function comes from its provider")
 
-        return compute
+    return KernelDef(op_type=node.op_type, domain=node.domain, since=(1,), factory=factory, uses_output_buffer=False)
 
-    return KernelDef(op_type=node.op_type, domain=node.domain, since=(1,), factory=make, uses_output_buffer=False)
+
+def fused_compute(kernel: FusedKernel, state: Any, *, output_count: int) -> Compute:
+    """Calls a partition's compute function with the state that was made for its node."""
+
+    def compute(_context: OpKernelContext, *inputs: Value) -> Value:
+        outputs = tuple(kernel.compute_info.compute(state, inputs))
+        if len(outputs) != output_count:
+            raise ValueError(f"{kernel.provider} returned {len(outputs)} outputs where the node has {output_count}")
+        return outputs
+
+    return compute

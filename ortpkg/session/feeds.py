@@ -1,0 +1,147 @@
+"""Checks what a caller feeds against what the model declares, and brings it into the engine's form.
+
+Tensors must be numpy arrays (or numpy scalars), as in onnxruntime; lists serve sequences and tensors of strings.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ortpkg.errors import InvalidFeedError, UsageError, quoted
+from ortpkg.graph.types import ElementType, MapType, OptionalType, SequenceType, TensorType, ValueType, numpy_dtype
+from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.session.node_args import NodeArg
+
+_MOST_NAMES_SHOWN = 10
+
+
+def check_feeds(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]) -> list[Value]:
+    """One value per input, in order; None for an input in ``optional`` that is not fed.
+
+    Raises InvalidFeedError: an unknown or missing name, a wrong element type, rank or fixed dimension.
+    """
+    known = [declared.name for declared in inputs]
+    for name in feeds:
+        if name not in known:
+            raise InvalidFeedError(
+                f"the model has no input {quoted(name)}{did_you_mean(name, known)}; its inputs are {_listed(known)}",
+                name=str(name),
+                expected=_listed(known),
+            )
+    values: list[Value] = []
+    for declared in inputs:
+        if declared.name in feeds:
+            values.append(_checked(declared.name, declared.value_type, feeds[declared.name]))
+        elif declared.name in optional or isinstance(declared.value_type, OptionalType):
+            values.append(None)
+        else:
+            raise InvalidFeedError(
+                f"input {quoted(declared.name)} is missing; the model needs {_listed(known)}",
+                name=declared.name,
+                expected=declared.type,
+            )
+    return values
+
+
+def check_output_names(names: Sequence[str] | None, outputs: Sequence[str]) -> list[int] | None:
+    """Positions of ``names`` among ``outputs``, None where no names are given. UsageError for an unknown name."""
+    if not names:
+        return None
+    positions = {name: position for position, name in enumerate(outputs)}
+    for name in names:
+        if name not in positions:
+            raise UsageError(
+                f"the model has no output {quoted(name)}{did_you_mean(name, outputs)}; "
+                f"its outputs are {_listed(outputs)}"
+            )
+    return [positions[name] for name in names]
+
+
+def did_you_mean(name: object, known: Sequence[str]) -> str:
+    """ ", did you mean 'x'?" for the nearest known name, "" where none is near."""
+    near = difflib.get_close_matches(str(name), known, n=1)
+    return f", did you mean {quoted(near[0])}?" if near else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(quoted(name) for name in names[:_MOST_NAMES_SHOWN])
+    return shown + (f" and {len(names) - _MOST_NAMES_SHOWN} more" if len(names) > _MOST_NAMES_SHOWN else "")
+
+
+def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
+    if isinstance(declared, OptionalType):
+        return None if value is None else _checked(name, declared.element, value)
+    if isinstance(declared, TensorType):
+        return _checked_tensor(name, declared, value)
+    if isinstance(declared, SequenceType):
+        if not isinstance(value, list | tuple):
+            raise _wrong(name, str(declared), f"a {type(value).__name__}")
+        return [_checked(name, declared.element, element) for element in value]
+    if isinstance(declared, MapType) and not isinstance(value, Mapping):
+        raise _wrong(name, str(declared), f"a {type(value).__name__}")
+    return value
+
+
+def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
+    if declared.element_type is ElementType.STRING:
+        return _checked_strings(name, declared, value)
+    if not isinstance(value, np.ndarray | np.generic):
+        raise _wrong(name, f"a numpy array of {declared}", f"a {type(value).__name__}")
+    array = np.asarray(value)
+    if declared.element_type is not ElementType.UNDEFINED:
+        dtype = numpy_dtype(declared.element_type)
+        if array.dtype != dtype:
+            if not array.dtype.isnative and array.dtype.newbyteorder("=") == dtype:
+                array = array.astype(dtype)
+            else:
+                raise _wrong(name, f"{declared} (numpy {dtype})", f"numpy {array.dtype}")
+    _check_shape(name, declared, array)
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
+
+
+def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
+    array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
+    if array.dtype.kind not in "USO":
+        raise _wrong(name, str(declared), f"numpy {array.dtype}")
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8")
+    array = array.astype(object)
+    for text in array.flat:
+        if not isinstance(text, str):
+            raise _wrong(name, str(declared), f"an element of type {type(text).__name__}")
+    _check_shape(name, declared, array)
+    return array
+
+
+def _check_shape(name: str, declared: TensorType, array: Tensor) -> None:
+    if declared.shape is None:
+        return
+    expected = "[" + ", ".join("?" if d is None else str(d) for d in declared.shape) + "]"
+    actual = str(list(array.shape))
+    if len(declared.shape) != array.ndim:
+        raise InvalidFeedError(
+            f"input {quoted(name)} has rank {array.ndim} (shape {actual}), expected rank {len(declared.shape)} "
+            f"(shape {quoted(expected)})",
+            name=name,
+            expected=expected,
+            actual=actual,
+        )
+    for axis, (dimension, size) in enumerate(zip(declared.shape, array.shape, strict=True)):
+        if isinstance(dimension, int) and dimension != size:
+            raise InvalidFeedError(
+                f"input {quoted(name)} has size {size} in dimension {axis} (shape {actual}), expected {dimension} "
+                f"(shape {quoted(expected)})",
+                name=name,
+                expected=expected,
+                actual=actual,
+            )
+
+
+def _wrong(name: str, expected: str, actual: str) -> InvalidFeedError:
+    return InvalidFeedError(
+        f"input {quoted(name)} is {actual}, expected {expected}", name=name, expected=expected, actual=actual
+    )

@@ -1,0 +1,261 @@
+"""InferenceSession: onnxruntime's Python API over the embedded engine."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.profiler import Profiler
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
+from ortpkg.graph.model_file import ModelSource
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.kernels.op_kernel import Value
+from ortpkg.session.blas_threads import blas_threads
+from ortpkg.session.feeds import check_feeds, check_output_names
+from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
+from ortpkg.session.options import (
+    BACKEND_ENTRY,
+    EXTERNAL_DATA_FOLDER_ENTRY,
+    RunOptions,
+    SessionOptions,
+    check_limits,
+    check_session_options,
+)
+from ortpkg.session.ort_value import IOBinding, OrtValue
+from ortpkg.session.provider_list import ProviderName, create_providers
+from ortpkg.session.session_state import create_session_state
+
+#: Called with the outputs, the caller's data, and an error text that is "" where the run succeeded.
+AsyncCallback = Callable[[Sequence[Value], Any, str], None]
+
+
+class InferenceSession:
+    """A model that is ready to run. Any number of threads may run it at the same time (D09)."""
+
+    def __init__(
+        self,
+        path_or_bytes: ModelSource,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[ProviderName] | None = None,
+        provider_options: Sequence[Mapping[str, str]] | None = None,
+        *,
+        backend: str | None = None,
+        ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None,
+    ) -> None:
+        """Loads, partitions and plans a model.
+
+        Args:
+            path_or_bytes: a model file, or a serialized model.
+            sess_options: copied; later changes have no effect.
+            providers: execution providers in order of priority, names or (name, options); the embedded CPU provider
+                is added last. None: the embedded CPU provider alone.
+            provider_options: options by position, where ``providers`` are plain names.
+            backend: what provides the named providers here ("embedded", "openvino", "onnxruntime", a plug-in's name);
+                None: the config entry ``ortpkg.backend``, else the first that has them.
+            ep_devices: EP devices with options, as selection finds them, instead of ``providers``.
+
+        Raises:
+            ModelError, ExecutionProviderError, SessionError: see their subclasses.
+        """
+        self._options = copy.deepcopy(sess_options) if sess_options is not None else SessionOptions()
+        check_session_options(self._options)
+        entries = self._options.config_entries
+        model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY))
+        self._profiler = Profiler() if self._options.enable_profiling else None
+        start_ns = time.perf_counter_ns()
+        self._providers = create_providers(
+            providers, provider_options, ep_devices, backend if backend is not None else entries.get(BACKEND_ENTRY)
+        )
+        graph = model.graph
+        names = [name for name in graph.inputs if name not in graph.initializers]
+        defaults = [name for name in graph.inputs if name in graph.initializers]
+        self._state = create_session_state(model, self._options, self._providers, self._profiler)
+        self._inputs = node_args(graph, names)
+        self._overridable = node_args(graph, defaults)
+        self._all_inputs = node_args(graph, graph.inputs)
+        self._optional = frozenset(defaults)
+        self._outputs = node_args(graph, graph.outputs)
+        self._output_names = [declared.name for declared in self._outputs]
+        self._metadata = model_metadata(model)
+        self._async_threads: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        if self._profiler is not None:
+            self._profiler.record("session_initialization", "Session", start_ns)
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Value]:
+        """Runs the model once and returns the named outputs (all, where none are named); they are the caller's own.
+
+        Raises:
+            InvalidFeedError: a feed of the wrong name, type or shape.
+            UsageError: an unknown output name.
+            RunError: a kernel failed; the message names the node.
+            LimitExceededError: the run passed its memory limit or its time.
+            CancelledError: ``run_options.terminate`` was set.
+        """
+        self._check_open()
+        positions = check_output_names(output_names, self._output_names)
+        feeds = check_feeds(input_feed, self._all_inputs, self._optional)
+        control = self._run_control(run_options)
+        executable = self._state.executable
+        wanted = None if positions is None else [executable.plan.outputs[position] for position in positions]
+        start_ns = time.perf_counter_ns()
+        with blas_threads(self._options.intra_op_num_threads):
+            results = executable.run(feeds, (), control, wanted)
+        if self._profiler is not None:
+            self._profiler.record("model_run", "Session", start_ns)
+        return results
+
+    def _run_control(self, run_options: RunOptions | None) -> RunControl:
+        limit, timeout_s = self._options.memory_limit_nbytes, self._options.timeout_s
+        if run_options is None:
+            return RunControl(memory_limit_nbytes=limit, timeout_s=timeout_s)
+        check_limits(run_options.memory_limit_nbytes, run_options.timeout_s)
+        return RunControl(
+            memory_limit_nbytes=limit if run_options.memory_limit_nbytes is None else run_options.memory_limit_nbytes,
+            timeout_s=timeout_s if run_options.timeout_s is None else run_options.timeout_s,
+            is_terminated=lambda: run_options.terminate,
+        )
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: AsyncCallback,
+        user_data: Any = None,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Runs in the background; ``callback(outputs, user_data, error)`` is called from another thread when done."""
+        self._check_open()
+        with self._lock:
+            if self._async_threads is None:
+                self._async_threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
+            threads = self._async_threads
+        threads.submit(self._run_and_call, output_names, input_feed, callback, user_data, run_options)
+
+    def _run_and_call(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: AsyncCallback,
+        user_data: Any,
+        run_options: RunOptions | None,
+    ) -> None:
+        try:
+            results = self.run(output_names, input_feed, run_options)
+        except OrtpkgError as error:
+            callback([], user_data, str(error) or type(error).__name__)
+        else:
+            callback(results, user_data, "")
+
+    def io_binding(self) -> IOBinding:
+        """A new, empty binding of inputs and outputs."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Runs on bound inputs, into bound outputs."""
+        names = iobinding.output_names
+        if not names:
+            raise UsageError("no output is bound; bind at least one before the run")
+        iobinding.take_results(self.run(names, iobinding.inputs, run_options))
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """:meth:`run` with OrtValues in and out."""
+        feeds = {name: ortvalue.value for name, ortvalue in input_dict_ort_values.items()}
+        return [OrtValue(result) for result in self.run(output_names, feeds, run_options)]
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Inputs that must be fed."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        return list(self._outputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Inputs with a default value."""
+        return list(self._overridable)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        return self._metadata
+
+    def get_session_options(self) -> SessionOptions:
+        """A copy of the options that the session was made with."""
+        return copy.deepcopy(self._options)
+
+    def get_providers(self) -> list[str]:
+        """Names of the providers in order of priority."""
+        return list(dict.fromkeys(provider.name for provider in self._providers))
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Options by provider name."""
+        return {provider.name: dict(provider.options) for provider in reversed(self._providers)}
+
+    def get_partitions(self) -> tuple[Partition, ...]:
+        """Which provider runs which nodes."""
+        return self._state.partitions
+
+    # --- ending ------------------------------------------------------------------------------------------------------
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling began, on ``time.perf_counter_ns``'s clock; 0 where it is off."""
+        return 0 if self._profiler is None else self._profiler.origin_ns
+
+    def end_profiling(self) -> str:
+        """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off."""
+        if self._profiler is None:
+            return ""
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+        path = Path(f"{self._options.profile_file_prefix}{stamp}_{os.getpid()}.json")
+        try:
+            self._profiler.write(path)
+        except OSError as error:
+            raise SessionError(f"the profile cannot be written to {quoted(path)}: {error}") from error
+        return str(path)
+
+    def close(self) -> None:
+        """Frees everything; the session cannot run any more. Runs under way must have ended."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        if self._async_threads is not None:
+            self._async_threads.shutdown(wait=True)
+        self._state.close()
+        for provider in dict.fromkeys(self._providers):
+            provider.close()
+
+    def __enter__(self) -> InferenceSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise SessionError("the session is closed")

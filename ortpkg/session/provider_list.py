@@ -1,0 +1,92 @@
+"""From what a caller asks for to the providers of a session, in order; the embedded CPU provider is always last."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from ortpkg.devices.ep_names import CPU_EP, OPENVINO_EP, resolve_ep_name
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import InvalidSessionOptionError, UnknownExecutionProviderError, quoted
+from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.providers.ep_registry import find_factory
+from ortpkg.providers.execution_provider import ExecutionProvider
+
+_log = logging.getLogger(__name__)
+
+EMBEDDED = "embedded"
+#: What a backend runs when no provider is named.
+_DEFAULT_EP_OF_BACKEND: Mapping[str, str] = {EMBEDDED: CPU_EP, "openvino": OPENVINO_EP, "onnxruntime": CPU_EP}
+
+ProviderName = str | tuple[str, Mapping[str, str]]
+
+
+def create_providers(
+    names: Sequence[ProviderName] | None,
+    provider_options: Sequence[Mapping[str, str]] | None,
+    ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None,
+    backend: str | None,
+) -> list[ExecutionProvider]:
+    """The providers of a session.
+
+    Args:
+        names: EP names (aliases are understood) or pairs of name and options; None for the backend's default, which is
+            the embedded CPU provider without a backend.
+        provider_options: options by position, where ``names`` are plain names.
+        ep_devices: EP devices as selection found them, instead of names.
+        backend: which backend provides the named EPs; None for the first that has them.
+
+    Raises:
+        UnknownExecutionProviderError: nothing here has an EP of that name.
+        ExecutionProviderError: a provider cannot be made.
+        InvalidSessionOptionError: options that do not fit the names.
+    """
+    if ep_devices is not None:
+        providers = [_from_device(device, options) for device, options in ep_devices]
+    else:
+        providers = [_from_name(name, options, backend) for name, options in _pairs(names, provider_options, backend)]
+    embedded = next((provider for provider in providers if isinstance(provider, CPUExecutionProvider)), None)
+    if embedded is None:
+        _log.info("adding the embedded CPU execution provider")
+        providers.append(CPUExecutionProvider())
+    elif providers[-1] is not embedded:
+        providers.append(embedded)  # asked first, as the caller wants it, and last, so that nothing is left over
+    return providers
+
+
+def _pairs(
+    names: Sequence[ProviderName] | None, options: Sequence[Mapping[str, str]] | None, backend: str | None
+) -> list[tuple[str, Mapping[str, str]]]:
+    if not names:
+        return [(_DEFAULT_EP_OF_BACKEND.get(backend or EMBEDDED, backend or EMBEDDED), {})]
+    if options is not None and len(options) != len(names):
+        raise InvalidSessionOptionError(
+            f"provider_options has {len(options)} entries for {len(names)} providers; give one per provider",
+            key="provider_options",
+        )
+    if options is not None and any(not isinstance(name, str) for name in names):
+        raise InvalidSessionOptionError(
+            "give options either in provider_options or beside each name, not both", key="provider_options"
+        )
+    found: dict[str, Mapping[str, str]] = {}
+    for position, entry in enumerate(names):
+        name, own = (entry, {}) if isinstance(entry, str) else entry
+        found.setdefault(resolve_ep_name(name), own if options is None else options[position])
+    return list(found.items())
+
+
+def _from_name(name: str, options: Mapping[str, str], backend: str | None) -> ExecutionProvider:
+    if name == CPU_EP and backend in {None, EMBEDDED}:
+        return CPUExecutionProvider(options=options)
+    factory = find_factory(name, backend=backend)
+    if not factory.is_available():
+        raise UnknownExecutionProviderError(
+            f"{name} is not available here: its library ({quoted(factory.backend)}) is not installed", ep_name=name
+        )
+    return factory.create([], options)
+
+
+def _from_device(device: EpDevice, options: Mapping[str, str]) -> ExecutionProvider:
+    if device.ep_name == CPU_EP and device.backend == EMBEDDED:
+        return CPUExecutionProvider(ep_devices=[device], options=options)
+    return find_factory(device.ep_name, backend=device.backend).create([device], options)
