@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 
 from ortpkg.package.digests import check_digests
+from ortpkg.session.inference_session import InferenceSession
 from tests.sample_packages.conftest import VARIANTS, Digits, FloatArray
 
 LEAST_ACCURACY = 0.97
@@ -42,6 +43,16 @@ def interface(model: onnx.ModelProto) -> list[tuple[str, int, int]]:
 def test_held_out_part_is_a_stratified_fifth_of_the_scans(digits: Digits) -> None:
     assert len(digits.images) == len(digits.labels) == len(digits.expected) == 360
     assert sorted(np.bincount(digits.labels)) == [35, *[36] * 8, 37]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_embedded_engine_classifies_at_least_97_percent_right(digits: Digits, variant: str) -> None:
+    session = InferenceSession(digits.model_path(variant))
+    logits = in_batches(
+        lambda batch: session.run(["logits"], {"image": batch})[0], digits.model_path(variant), digits.images
+    )
+    assert digits.accuracy(logits) >= LEAST_ACCURACY
+    assert digits.greatest_excess(variant, logits) <= 0
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
