@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.errors import AuthoringError, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.package.documents import dump_document, parse_document
 from ortpkg.package.metadata_format import MANIFEST, METADATA, MODELS
 from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo
+from ortpkg.package.schemas import check_schema
 from ortpkg.package.transaction import DocumentChange
 
 
@@ -63,7 +64,7 @@ def new_documents(
     manifest["component_models"] = [component] if component else []
     if signature is not None:
         manifest |= overall_values(signature)
-    documents = [DocumentChange(path=MANIFEST, after=dump_document(manifest))]
+    documents = [DocumentChange(path=MANIFEST, after=_dump(manifest, MANIFEST))]
     if component is not None:
         metadata = {
             "component_model_name": component,
@@ -71,7 +72,8 @@ def new_documents(
                 variant: entry.body(file_key="model_file") for variant, entry in (variants or {}).items()
             },
         }
-        documents.insert(0, DocumentChange(path=_metadata_path(component), after=dump_document(metadata)))
+        path = _metadata_path(component)
+        documents.insert(0, DocumentChange(path=path, after=_dump(metadata, path)))
     return tuple(documents)
 
 
@@ -178,7 +180,24 @@ class _RawDocument:
         return cls(path=path, before=before, value=parse_document(before, document=path))
 
     def change(self, value: Any) -> DocumentChange:
-        return DocumentChange(path=self.path, before=self.before, after=dump_document(value))
+        return DocumentChange(path=self.path, before=self.before, after=_dump(value, self.path))
+
+
+def _dump(value: Any, path: str) -> bytes:
+    """The document's bytes, read back as a reader would: what a model's metadata or a flag brings may break its limits.
+
+    AuthoringError where the package would not open any more.
+    """
+    try:
+        content = dump_document(value)
+        parse_document(content, document=path)
+    except (ValueError, PackageFormatError) as error:
+        raise AuthoringError(f"the change was refused, since {quoted(path)} would be wrong: {error}") from error
+    schema = "manifest" if path == MANIFEST else "metadata"
+    if findings := check_schema(value, schema, document=path):
+        problems = "; ".join(map(str, findings))
+        raise AuthoringError(f"the change was refused, since {quoted(path)} would be wrong: {problems}")
+    return content
 
 
 def _metadata_path(component: str) -> str:

@@ -147,6 +147,22 @@ def test_flags_win_over_the_model_and_the_contradiction_is_said(package: Path, m
     assert "ep is 'OpenVINOExecutionProvider', but the model says that it was compiled by 'QNNExec" in told[0]
 
 
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [("x" * (1 << 20) + "y", "a string has more than 1048576 characters"), ("\udc80", "surrogates not allowed")],
+    ids=["too long", "no text"],
+)
+def test_refuses_what_would_make_a_document_unreadable(
+    package: Path, make_model: ModelMaker, info: str, message: str
+) -> None:
+    before = content_of(package)
+
+    with pytest.raises(AuthoringError, match=rf"'models/model/metadata.json' would be wrong: .*{message}"):
+        add_variant(package, make_model("b"), ep="cuda", compatibility_info=info)
+
+    assert content_of(package) == before
+
+
 def test_an_unknown_ep_is_kept_with_a_warning_and_a_suggestion(package: Path, make_model: ModelMaker) -> None:
     told: list[str] = []
 
