@@ -1,0 +1,59 @@
+"""The constant weight and bias of a ``Conv`` node, as the transformers that change them need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ortpkg.engine.transformers.rewriting import Array, add_constant, constant_array
+from ortpkg.engine.transformers.transform_context import TransformContext
+from ortpkg.graph.graph import Graph, Node
+
+_WEIGHT, _BIAS = 1, 2
+_FEWEST_DIMENSIONS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvConstants:
+    """Weight [channels, ...] and bias [channels] of a convolution; a bias left out is zero.
+
+    The output has as many dimensions as the weight, channels second.
+    """
+
+    weight: Array
+    bias: Array
+
+    @property
+    def rank(self) -> int:
+        return self.weight.ndim
+
+    @property
+    def channels(self) -> int:
+        return int(self.weight.shape[0])
+
+    @classmethod
+    def of(cls, graph: Graph, node: Node, context: TransformContext) -> ConvConstants | None:
+        """The constants; None where one is not constant, or not a float tensor of the rank that it should have."""
+        weight = constant_array(graph, node.inputs[_WEIGHT], largest_nbytes=context.largest_constant_nbytes)
+        if weight is None or weight.ndim < _FEWEST_DIMENSIONS or weight.dtype.kind != "f":
+            return None
+        if len(node.inputs) <= _BIAS or not node.inputs[_BIAS]:
+            return cls(weight=weight, bias=np.zeros(weight.shape[0], weight.dtype))
+        bias = constant_array(graph, node.inputs[_BIAS], largest_nbytes=context.largest_constant_nbytes)
+        if bias is None or bias.shape != (weight.shape[0],):
+            return None
+        return cls(weight=weight, bias=bias)
+
+    def scaled(self, factor: Array) -> ConvConstants:
+        """Of a convolution whose output channels are ``factor`` times as large; computed in double precision."""
+        wide = factor.astype(np.float64)
+        weight = self.weight * wide.reshape(-1, *(1,) * (self.rank - 1))
+        return ConvConstants(weight=weight.astype(self.weight.dtype), bias=self.bias * wide)
+
+    def write(self, graph: Graph, node: Node) -> tuple[str, str, str]:
+        """Adds weight and bias as new constants; the inputs that ``node`` then has."""
+        dtype = self.weight.dtype
+        weight = add_constant(graph, node.inputs[_WEIGHT], self.weight)
+        bias = add_constant(graph, f"{node.inputs[_WEIGHT]}_bias", self.bias.astype(dtype))
+        return node.inputs[0], weight, bias

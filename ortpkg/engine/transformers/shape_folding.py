@@ -1,0 +1,31 @@
+"""``Shape`` and ``Size`` of a value whose dimensions are all known become constants."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ortpkg.engine.transformers.rewriting import add_constant, tensor_type
+from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
+from ortpkg.graph.graph import Graph, Node
+
+
+def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
+    output = node.outputs[0]
+    source = tensor_type(graph, node.inputs[0])
+    if graph.is_output(output) or source is None or source.shape is None:
+        return False
+    shape = source.shape
+    if node.op_type == "Shape":
+        shape = shape[node.attribute("start", 0) : node.attribute("end", len(shape))]
+    known = [dimension for dimension in shape if isinstance(dimension, int)]
+    if len(known) < len(shape):
+        return False
+    value = np.array(known if node.op_type == "Shape" else prod(known), dtype=np.int64)
+    graph.remove_node(node)
+    graph.replace_all_uses(output, add_constant(graph, output, value))
+    return True
+
+
+SHAPE_FOLDING = RewriteRule(name="shape-folding", op_types=frozenset({"Shape", "Size"}), rewrite=_rewrite)
