@@ -214,7 +214,7 @@ def _array_at(address: int, shape: Sequence[int], element_type: npt.DTypeLike | 
         numpy_dtype(ElementType(element_type)) if isinstance(element_type, int) else np.dtype(element_type)
     )
     memory = (ctypes.c_byte * (math.prod(shape) * dtype.itemsize)).from_address(address)
-    return np.ndarray(tuple(shape), dtype, buffer=memory)
+    return np.ndarray(tuple(shape), dtype, buffer=memoryview(memory))
 
 
 def _copied(value: Value) -> Value:

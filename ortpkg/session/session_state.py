@@ -17,25 +17,39 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.engine.allocation_planner import AllocationPlan, plan_allocations
+from ortpkg.engine.constant_evaluator import ConstantEvaluator
 from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, OrtDevice, create_execution_plan
-from ortpkg.engine.graph_partitioner import FusedKernel, Partition, find_kernels, fused_compute, partition_graph
+from ortpkg.engine.graph_partitioner import (
+    FusedKernel,
+    Partition,
+    PartitionResult,
+    find_kernels,
+    fused_compute,
+    partition_graph,
+)
 from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
 from ortpkg.engine.op_kernel_info import make_compute
 from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.sequential_executor import execute_sequentially
+from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
 from ortpkg.engine.value_sizes import value_sizes
 from ortpkg.engine.workspace import WorkspacePool
+from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
+from ortpkg.graph.onnx_writer import save_model
 from ortpkg.graph.shape_inference import infer_types
 from ortpkg.graph.topology import topological_order
-from ortpkg.graph.types import TensorType
+from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.op_kernel import Compute
+from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.execution_provider import Allocator, ExecutionProvider, GraphViewer
 from ortpkg.session.options import VERIFY_PLAN_ENTRY, ExecutionMode, SessionOptions
+
+_MOST_FOLDED_NBYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +91,11 @@ def create_session_state(
     """
     override_free_dimensions(model.graph, options.free_dimension_overrides)
     infer_types(model)
+    _transform(model, (TransformLevel.BASIC,), options, _transform_context(providers))
     result = partition_graph(model.graph, providers)
+    later = (TransformLevel.EXTENDED, TransformLevel.LAYOUT, TransformLevel.DEFAULT)
+    _transform(model, later, options, _transform_context(providers, only=frozenset({CPU_EXECUTION_PROVIDER})))
+    _write_optimized_model(model, options, result)
     threads = _thread_pool(options)
     planner = _GraphPlanner(options, providers, result.fused, profiler, threads)
     executable = planner.plan(model.graph)
@@ -88,6 +106,45 @@ def create_session_state(
         threads=threads,
         releases=tuple(planner.releases),
     )
+
+
+def _transform(
+    model: Model, levels: Sequence[TransformLevel], options: SessionOptions, context: TransformContext
+) -> None:
+    """Applies those of ``levels`` that the options ask for, and the default level whatever they say (P17)."""
+    wanted = [level for level in levels if level is TransformLevel.DEFAULT or level <= options.graph_optimization_level]
+    if sum(apply_transformers(model, level, context) for level in wanted):
+        infer_types(model)
+
+
+def _transform_context(providers: Sequence[ExecutionProvider], only: frozenset[str] | None = None) -> TransformContext:
+    """What transformers may ask of ``providers``; with ``only``, they leave the nodes of other providers alone."""
+
+    def kernel_exists(node: Node, types: Mapping[str, ElementType]) -> bool:
+        return any(
+            provider.kernel_registry.try_find_kernel(node, types) is not None
+            for provider in providers
+            if provider.kernel_registry is not None and node.execution_provider in {"", provider.name}
+        )
+
+    return TransformContext(
+        evaluate=ConstantEvaluator(providers, memory_limit_nbytes=_MOST_FOLDED_NBYTES),
+        kernel_exists=kernel_exists,
+        execution_providers=only,
+        largest_constant_nbytes=_MOST_FOLDED_NBYTES,
+    )
+
+
+def _write_optimized_model(model: Model, options: SessionOptions, result: PartitionResult) -> None:
+    if not options.optimized_model_filepath:
+        return
+    if result.fused:
+        raise InvalidSessionOptionError(
+            "optimized_model_filepath: the model has compiled partitions, which ONNX cannot hold; "
+            "see the ep.context_enable entry for models with compiled contexts",
+            key="optimized_model_filepath",
+        )
+    save_model(model, options.optimized_model_filepath)
 
 
 def override_free_dimensions(graph: Graph, sizes: Mapping[str, int]) -> None:

@@ -1,0 +1,81 @@
+"""Computes single nodes on constants, for constant folding: with the providers' kernels, under a memory limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ortpkg.engine.execution_frame import printable
+from ortpkg.engine.op_kernel_info import make_compute
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import OrtpkgError, RunError
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.schemas import constraint_types
+from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.providers.execution_provider import ExecutionProvider
+
+
+class _PlainContext:
+    """OpKernelContext without plans: each output is a new array."""
+
+    def __init__(self, control: RunControl) -> None:
+        self._control = control
+
+    def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:  # noqa: ARG002
+        self._control.charge(math.prod(shape) * np.dtype(dtype).itemsize)
+        return np.empty(shape, dtype)
+
+    def check_allocation(self, nbytes: int) -> None:
+        self._control.check_allocation(nbytes)
+
+    def check_cancelled(self) -> None:
+        self._control.check()
+
+    def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:  # noqa: ARG002
+        raise RunError("a node with sub-graphs is no constant")
+
+
+class ConstantEvaluator:
+    """Evaluates nodes with the kernels of a session's providers."""
+
+    def __init__(self, providers: Sequence[ExecutionProvider], *, memory_limit_nbytes: int) -> None:
+        """``memory_limit_nbytes``: most bytes that the outputs of one node may take."""
+        self._providers = providers
+        self._limit = memory_limit_nbytes
+
+    def __call__(self, graph: Graph, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
+        """The outputs of ``node``; None where no provider has a kernel, or it has sub-graphs.
+
+        Raises OrtpkgError where the node fails, or asks for too much memory.
+        """
+        if node.subgraphs:
+            return None
+        types = constraint_types(graph, node)
+        found = (provider.find_kernel(node, types) for provider in self._providers)
+        definition = next((definition for definition in found if definition is not None), None)
+        if definition is None:
+            return None
+        compute = make_compute(graph, node, definition)
+        context = _PlainContext(RunControl(memory_limit_nbytes=self._limit))
+        try:
+            with np.errstate(all="ignore"):
+                result = compute(context, *inputs)
+        except OrtpkgError:
+            raise
+        except Exception as error:
+            raise RunError(f"{node}: {printable(error)}", node_name=node.name) from error
+        results = result if isinstance(result, tuple) else (result,)
+        return [_own(value, inputs) for value in results]
+
+
+def _own(value: Value, inputs: Sequence[Value]) -> Value:
+    """An array that shares no memory with the inputs."""
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    if isinstance(value, np.ndarray):
+        shared = any(isinstance(array, np.ndarray) and np.may_share_memory(value, array) for array in inputs)
+        return value.copy() if shared else value
+    return value
