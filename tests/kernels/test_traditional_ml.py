@@ -1,0 +1,53 @@
+"""Maps and categories of ai.onnx.ml."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.errors import InvalidGraphError
+from tests.kernels.node_runner import run_op
+
+
+def ours(op_type: str, value: Any, **attributes: Any) -> Any:
+    return run_op(op_type, value, domain="ai.onnx.ml", **attributes)
+
+
+def test_zip_map_names_each_score() -> None:
+    scores = np.array([[0.25, 0.75], [0.5, 0.5]], np.float32)
+    assert ours("ZipMap", scores, classlabels_strings=["no", "yes"]) == [
+        {"no": 0.25, "yes": 0.75},
+        {"no": 0.5, "yes": 0.5},
+    ]
+
+
+def test_zip_map_refuses_another_number_of_columns() -> None:
+    with pytest.raises(ValueError, match=r"2 class labels do not name the columns of scores of shape \(1, 3\)"):
+        ours("ZipMap", np.zeros((1, 3), np.float32), classlabels_int64s=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [({}, [[0.5, 2.0]]), ({"map_form": "SPARSE", "max_map": 5}, [[0, 0.5, 0, 0, 2.0]])],
+)
+def test_cast_map_orders_by_key(attributes: dict[str, Any], expected: list[list[float]]) -> None:
+    assert ours("CastMap", {4: 2.0, 1: 0.5}, **attributes).tolist() == expected
+
+
+def test_cast_map_refuses_a_key_beyond_its_width() -> None:
+    with pytest.raises(ValueError, match=r"keys of a sparse map lie in \[0, 3\), but these reach from 1 to 4"):
+        ours("CastMap", {4: 2.0, 1: 0.5}, map_form="SPARSE", max_map=3)
+
+
+def test_category_mapper_goes_both_ways_with_defaults() -> None:
+    pairs = {"cats_int64s": [10, 20], "cats_strings": ["ten", "twenty"]}
+    texts = np.array([["ten", "one"]], dtype=object)
+    assert ours("CategoryMapper", texts, **pairs).tolist() == [[10, -1]]
+    assert ours("CategoryMapper", np.array([20, 3]), **pairs, default_string="?").tolist() == ["twenty", "?"]
+
+
+def test_category_mapper_refuses_lists_that_do_not_pair() -> None:
+    with pytest.raises(InvalidGraphError, match="1 integers and 2 strings do not pair"):
+        ours("CategoryMapper", np.array([1]), cats_int64s=[1], cats_strings=["a", "b"])
