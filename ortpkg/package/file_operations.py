@@ -117,13 +117,12 @@ class FileOperations:
         Windows has no such call (NTFS keeps its own journal of names), so nothing is done there.
         """
         self.before("fsync_directory", path)
-        if sys.platform == "win32":
-            return
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        if sys.platform != "win32":
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def _fsync(self, stream: BinaryIO, path: Path) -> None:
         self.before("fsync", path)
