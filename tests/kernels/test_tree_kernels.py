@@ -72,8 +72,8 @@ def test_regressor_agrees_with_onnxruntime(targets: int, aggregate: str) -> None
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-#: (classes, whether weights are negative too, post-transform). Positive weights of one class are a probability, which no
-#: exporter puts through SOFTMAX.
+#: (classes, whether weights are negative too, post-transform). Positive weights of one class are a probability, which
+#: no exporter puts through SOFTMAX.
 CLASSIFIERS = [
     *((classes, True, post) for classes in (1, 2, 3) for post in ("NONE", "SOFTMAX", "LOGISTIC")),
     (1, False, "NONE"),
