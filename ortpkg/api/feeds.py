@@ -92,8 +92,12 @@ def _check_npy_header(file: Any, name: str) -> None:
         raise ValueError(f"array {quoted(name)} says it has {nbytes} bytes; at most {MOST_ARRAY_NBYTES} are read")
 
 
-def read_feeds(assignments: Sequence[str], inputs: Sequence[NodeArg]) -> dict[str, Array]:
+def read_feeds(
+    assignments: Sequence[str], inputs: Sequence[NodeArg], value_ranges: Mapping[str, tuple[float, float]] | None = None
+) -> dict[str, Array]:
     """Reads ``name=file`` assignments into feeds for a session with these inputs.
+
+    ``value_ranges``: input name → what black and white are in a picture for it, where the package says so.
 
     A file may be ``.npy`` (one array), ``.npz`` (the array of that name, or its only one) or ``.png`` (where the input
     is an image: rank 3 or 4 with 1 or 3 channels, or rank 2). A model with one input needs no ``name=``.
@@ -119,11 +123,11 @@ def read_feeds(assignments: Sequence[str], inputs: Sequence[NodeArg]) -> dict[st
             )
         if name in feeds:
             raise UsageError(f"input {quoted(name)} is given twice")
-        feeds[name] = _read_one(Path(file), by_name[name])
+        feeds[name] = _read_one(Path(file), by_name[name], (value_ranges or {}).get(name))
     return feeds
 
 
-def _read_one(path: Path, argument: NodeArg) -> Array:
+def _read_one(path: Path, argument: NodeArg, value_range: tuple[float, float] | None) -> Array:
     suffix = path.suffix.lower()
     if suffix == ".npy":
         return read_npy(path)
@@ -135,15 +139,16 @@ def _read_one(path: Path, argument: NodeArg) -> Array:
             return next(iter(arrays.values()))
         raise UsageError(f"{quoted(path)} has no array {quoted(argument.name)}; it has {_list(arrays)}")
     if suffix == ".png":
-        return read_picture(path, argument)
+        return read_picture(path, argument, value_range)
     raise UsageError(f"cannot read {quoted(path)}: inputs come from .npy, .npz or .png files")
 
 
-def read_picture(path: Path, argument: NodeArg) -> Array:
+def read_picture(path: Path, argument: NodeArg, value_range: tuple[float, float] | None = None) -> Array:
     """A PNG as the image that ``argument`` takes.
 
     Channels (1 grey, 3 RGB) and layout (channels first or last) follow the input's shape; a fixed height and width are
-    met by resampling. Values are 0 to 255 for integer inputs and 0 to 1 for floating-point ones.
+    met by resampling. Values go from black to white over ``value_range``, by default 0 to 255 for integer inputs and
+    0 to 1 for floating-point ones.
     """
     shape = [size if isinstance(size, int) else None for size in argument.shape]
     layout = _image_layout(shape)
@@ -157,7 +162,9 @@ def read_picture(path: Path, argument: NodeArg) -> Array:
     channels, is_first, height, width = layout
     pixels = _decode(path, "L" if channels == 1 else "RGB", (width, height))
     dtype = np.dtype(_NUMPY_NAMES[argument.type])
-    image = pixels.astype(dtype) if dtype.kind in "ui" else (pixels / np.float32(255)).astype(dtype)
+    black, white = value_range or ((0, 255) if dtype.kind in "ui" else (0, 1))
+    scaled = black + pixels.astype(np.float64) * ((white - black) / 255)
+    image = (np.rint(scaled) if dtype.kind in "ui" else scaled).astype(dtype)
     if len(shape) > 2:
         image = image.reshape(*image.shape[:2], channels)
         image = np.ascontiguousarray(image.transpose(2, 0, 1)) if is_first else image

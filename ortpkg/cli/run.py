@@ -127,7 +127,8 @@ class _Runner:
     def run_inputs(self, assignments: list[str], output: Path | None, run_options: Any) -> int:
         from ortpkg.api.feeds import read_feeds, write_npz  # numpy
 
-        feeds = read_feeds(assignments, self.session.get_inputs())
+        ranges = {value.name: value.value_range for value in self.package.inputs if value.value_range is not None}
+        feeds = read_feeds(assignments, self.session.get_inputs(), ranges)
         self.describe()
         start = time.perf_counter()
         values = self.session.run(None, feeds, run_options)

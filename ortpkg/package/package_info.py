@@ -48,12 +48,14 @@ class ValueInfo:
     """An input or output of a model or of the whole package.
 
     ``type`` is ONNX Runtime's text form ("tensor(float)"); each dimension is a size, a symbol, or None for unknown;
-    ``shape`` is None where even the rank is unknown or the value is not a tensor.
+    ``shape`` is None where even the rank is unknown or the value is not a tensor. ``value_range`` is what the least and
+    the greatest element of an image stand for (black and white), so that a picture can be fed; None where unstated.
     """
 
     name: str
     type: str
     shape: tuple[int | str | None, ...] | None = None
+    value_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

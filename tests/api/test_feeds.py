@@ -124,6 +124,13 @@ def test_a_picture_takes_the_form_of_the_input(
     assert image.max() <= (255 if dtype == "uint8" else 1)
 
 
+def test_a_picture_is_scaled_to_the_range_that_the_package_states(tmp_path: Path) -> None:
+    Image.fromarray(np.array([[0, 255], [51, 204]], np.uint8)).save(tmp_path / "p.png")
+    argument = Argument("image", "tensor(float)", (1, 1, 2, 2))
+    (image,) = read_feeds([f"image={tmp_path / 'p.png'}"], [argument], {"image": (-1.0, 1.0)}).values()
+    np.testing.assert_allclose(image.ravel(), [-1.0, 1.0, -0.6, 0.6], atol=1e-6)
+
+
 def test_a_picture_is_no_input_for_something_else(tmp_path: Path) -> None:
     Image.new("L", (8, 8)).save(tmp_path / "p.png")
     with pytest.raises(InvalidFeedError, match="input 'tokens' is no image"):
