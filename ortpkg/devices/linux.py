@@ -69,13 +69,13 @@ def _first_processor(root: Path) -> dict[str, str]:
 
 
 def _memory_nbytes(root: Path) -> int | None:
-    found = re.search(r"^MemTotal:\s*(\d+) kB", _text(root / "proc/meminfo") or "", re.MULTILINE)
+    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", _text(root / "proc/meminfo") or "", re.MULTILINE)
     return int(found[1]) * 1024 if found else None
 
 
 def _count_of_cpu_list(text: str | None) -> int | None:
     """The number of CPUs in the kernel's list form, e.g. "0-7,16"; None where the text is not one."""
-    if not text or not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+    if not text or not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", text):
         return None
     spans = [span.partition("-") for span in text.split(",")]
     return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
@@ -170,7 +170,7 @@ def _is_discrete(function: _PciFunction) -> bool | None:
 
 def _vram_nbytes(function: _PciFunction) -> int | None:
     text = _text(function.directory / "mem_info_vram_total")  # amdgpu
-    return int(text) if text and text.isascii() and text.isdigit() else None
+    return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def _nvidia_model(root: Path, function: _PciFunction) -> str | None:

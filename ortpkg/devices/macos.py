@@ -115,9 +115,9 @@ def _gpu(entry: dict[str, Any], machine_memory_nbytes: int | None) -> HardwareDe
 
 
 def _mebibytes(text: object) -> int | None:
-    found = re.fullmatch(r"(\d+) (MB|GB)", str(text))
+    found = re.fullmatch(r"([0-9]{1,9}) (MB|GB)", str(text))
     return int(found[1]) * (1 << (20 if found[2] == "MB" else 30)) if found else None
 
 
 def _integer(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() else None
+    return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None

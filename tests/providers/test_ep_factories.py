@@ -1,0 +1,209 @@
+"""EP factories: which devices they report, and what they do where a library fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.errors import ExecutionProviderError
+from ortpkg.isolation.backend_probe import ProbeAnswer
+from ortpkg.providers import onnxruntime_factory
+from ortpkg.providers.cpu_factory import CpuEpFactory
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
+from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
+from ortpkg.providers.openvino_factory import OpenVinoEpFactory
+
+Hardware = tuple[HardwareDevice, ...]
+
+
+def _answering(value: Any) -> Callable[[Mapping[str, object]], ProbeAnswer]:
+    return lambda _fingerprint: ProbeAnswer(value=value)
+
+
+# --- CPU -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("K21")
+def test_the_cpu_factory_reports_the_cpu_and_makes_a_provider_that_knows_it(laptop: Hardware) -> None:
+    factory = CpuEpFactory()
+
+    (ep_device,) = factory.get_supported_devices(laptop)
+    provider = factory.create([ep_device], {})
+
+    assert (ep_device.ep_name, ep_device.backend) == ("CPUExecutionProvider", "embedded")
+    assert ep_device.device is laptop[0]
+    assert provider.get_ep_devices() == (ep_device,)
+    assert factory.validate_compiled_model_compatibility_info(laptop, "x") is CompiledModelCompatibility.NOT_APPLICABLE
+
+
+# --- OpenVINO --------------------------------------------------------------------------------------------------------
+
+_LAPTOP_DEVICES = [
+    {"id": "CPU", "FULL_DEVICE_NAME": "Core Ultra", "DEVICE_TYPE": "integrated"},
+    {"id": "GPU", "FULL_DEVICE_NAME": "Arc (iGPU)", "DEVICE_TYPE": "integrated", "DEVICE_PCI_INFO": "0000:00:02.0"},
+    {"id": "NPU", "FULL_DEVICE_NAME": "AI Boost", "DEVICE_ARCHITECTURE": "3720", "NPU_DRIVER_VERSION": "1688"},
+]
+
+
+@pytest.mark.requirement("K21")
+def test_openvinos_devices_are_matched_with_the_hardware(laptop: Hardware) -> None:
+    cpu, gpu, npu = OpenVinoEpFactory(_answering(_LAPTOP_DEVICES)).get_supported_devices(laptop)
+
+    assert cpu.device is laptop[0]
+    assert gpu.device is not None
+    assert (gpu.device.name, gpu.device.is_discrete, gpu.device.source) == ("Arc", False, "sysfs, openvino")
+    assert gpu.ep_options == {"device_type": "GPU"}
+    assert npu.device is laptop[2]
+    assert npu.ep_metadata == {
+        "full_device_name": "AI Boost",
+        "device_architecture": "3720",
+        "npu_driver_version": "1688",
+    }
+
+
+def test_a_device_that_the_system_does_not_know_comes_from_openvino(laptop: Hardware) -> None:
+    entry = {
+        "id": "GPU.1",
+        "FULL_DEVICE_NAME": "Arc A770",
+        "DEVICE_TYPE": "discrete",
+        "GPU_DEVICE_TOTAL_MEM_SIZE": 16 << 30,
+    }
+
+    (ep_device,) = OpenVinoEpFactory(_answering([entry])).get_supported_devices(laptop[:1])
+
+    assert ep_device.device == HardwareDevice(
+        type=DeviceType.GPU,
+        name="Arc A770",
+        vendor="Intel",
+        vendor_id=0x8086,
+        is_discrete=True,
+        memory_nbytes=16 << 30,
+        source="openvino",
+    )
+
+
+def test_two_gpus_of_openvino_are_two_of_the_hardware() -> None:
+    cards = tuple(
+        HardwareDevice(type=DeviceType.GPU, name=name, vendor_id=0x8086, is_discrete=True) for name in ("one", "two")
+    )
+    answer = _answering([{"id": "GPU.0"}, {"id": "GPU.1"}])
+
+    found = OpenVinoEpFactory(answer).get_supported_devices(cards)
+
+    assert [ep_device.device.name for ep_device in found if ep_device.device] == ["one", "two"]
+
+
+@pytest.mark.parametrize("answer", [None, {}, "CPU", [1, None, {}], [{"id": "TPU"}], [{"id": 5}]])
+def test_an_answer_of_another_form_is_no_devices(laptop: Hardware, answer: Any) -> None:
+    assert OpenVinoEpFactory(_answering(answer)).get_supported_devices(laptop) == []
+
+
+def test_an_openvino_that_crashes_is_an_error_that_says_so(laptop: Hardware) -> None:
+    factory = OpenVinoEpFactory(lambda _fingerprint: ProbeAnswer(failure="it was ended by SIGSEGV"))
+
+    with pytest.raises(
+        ExecutionProviderError, match="the library behind OpenVINOExecutionProvider failed: it was ended by SIGSEGV"
+    ):
+        factory.get_supported_devices(laptop)
+
+
+def test_the_fingerprint_has_the_version_and_the_hardware(laptop: Hardware) -> None:
+    seen: list[Mapping[str, object]] = []
+
+    def ask(fingerprint: Mapping[str, object]) -> ProbeAnswer:
+        seen.append(fingerprint)
+        return ProbeAnswer(value=[])
+
+    OpenVinoEpFactory(ask).get_supported_devices(laptop)
+    OpenVinoEpFactory(ask).get_supported_devices(laptop[:1])
+
+    assert set(seen[0]) == {"openvino", "hardware"}
+    assert seen[0] != seen[1]
+
+
+def test_the_installed_openvino_answers_from_a_child(laptop: Hardware, cache: Path) -> None:
+    pytest.importorskip("openvino")
+
+    found = OpenVinoEpFactory().get_supported_devices(laptop)
+
+    assert "CPU" in [ep_device.ep_options["device_type"] for ep_device in found]
+    assert [path.name.split("-")[0] for path in cache.rglob("*.json")] == ["openvino_probe"]
+
+
+# --- the onnxruntime bridge ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = (InstalledDistribution(name="onnxruntime-gpu", version="1.31.1"),)
+    monkeypatch.setattr(onnxruntime_factory, "installed_distributions", lambda: found)
+
+
+def _entry(ep_name: str, device_type: str, **facts: Any) -> dict[str, Any]:
+    return {"ep_name": ep_name, "type": device_type, "vendor_id": 0, "device_id": 0, **facts}
+
+
+def _devices(ep_name: str, offers: Any, hardware: Sequence[HardwareDevice]) -> list[Any]:
+    return OnnxRuntimeEpFactory(ep_name, _answering(offers)).get_supported_devices(hardware)
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_bridge_reports_what_onnxruntime_reports(laptop: Hardware) -> None:
+    offers = {
+        "providers": ["QNNExecutionProvider", "CPUExecutionProvider"],
+        "ep_devices": [
+            _entry("QNNExecutionProvider", "npu", vendor_id=0x8086, ep_metadata={"version": "1"}, ep_vendor="Q"),
+            _entry("CPUExecutionProvider", "cpu"),
+        ],
+    }
+
+    (ep_device,) = _devices("QNNExecutionProvider", offers, laptop)
+
+    assert ep_device.device is laptop[2]
+    assert (ep_device.backend, ep_device.ep_version, ep_device.ep_vendor) == ("onnxruntime", "1.31.1", "Q")
+    assert ep_device.ep_metadata == {"version": "1"}
+
+
+@pytest.mark.requirement("K08")
+@pytest.mark.usefixtures("installed")
+def test_a_provider_without_ep_devices_reports_no_devices(laptop: Hardware) -> None:
+    offers = {"providers": ["CUDAExecutionProvider", "AzureExecutionProvider"], "ep_devices": []}
+
+    assert [found.device for found in _devices("CUDAExecutionProvider", offers, laptop)] == [None]
+    assert [found.device for found in _devices("AzureExecutionProvider", offers, laptop)] == [None]
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_cuda_build_offers_nothing_on_a_machine_without_gpu(laptop: Hardware) -> None:
+    offers = {"providers": ["CUDAExecutionProvider"], "ep_devices": []}
+
+    assert _devices("CUDAExecutionProvider", offers, laptop[:1]) == []
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_provider_that_the_build_lacks_offers_nothing(laptop: Hardware) -> None:
+    assert _devices("CUDAExecutionProvider", {"providers": ["CPUExecutionProvider"], "ep_devices": []}, laptop) == []
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("answer", [None, [], {"providers": "x"}, {"providers": ["X"], "ep_devices": [1, {}]}])
+def test_an_odd_answer_of_onnxruntime_offers_no_devices(laptop: Hardware, answer: Any) -> None:
+    assert [found.device for found in _devices("X", answer, laptop)] in ([], [None])
+
+
+def test_the_installed_onnxruntime_offers_its_cpu_from_a_child(laptop: Hardware, cache: Path) -> None:
+    pytest.importorskip("onnxruntime")
+
+    assert "CPUExecutionProvider" in onnxruntime_factory.list_ep_names(laptop)
+    assert OnnxRuntimeEpFactory("CPUExecutionProvider").get_supported_devices(laptop)
+    assert [path.name.split("-")[0] for path in cache.rglob("*.json")] == ["onnxruntime_probe"]
+
+
+def test_a_module_without_metadata_is_installed_without_version() -> None:
+    assert find_distributions("json", ("no-such-distribution",)) == (InstalledDistribution(name="json", version=""),)
+    assert find_distributions("no_such_module_anywhere", ("pytest",)) == ()
