@@ -174,7 +174,8 @@ def window_bias(length: int, total: int, offset: Tensor, before: int, after: int
         allowed &= distance <= before
     if after >= 0:
         allowed &= distance >= -after
-    return np.where(allowed, dtype.type(0), dtype.type(-np.inf))
+    bias: Tensor = np.where(allowed, dtype.type(0), dtype.type(-np.inf))
+    return bias
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:

@@ -14,6 +14,7 @@ from ortpkg.kernels import (
     conv_transpose,
     convolution,
     detection,
+    einsum,
     elementwise,
     flex_attention,
     gemm,
@@ -26,15 +27,20 @@ from ortpkg.kernels import (
     quantization,
     quantized_conv,
     random_generators,
+    recurrent,
     reduction,
+    resize,
     rotary_embedding,
     scatter,
     sequence,
     signal,
     softmax,
+    sorting,
     tensor_index,
     tensor_layout,
     tensor_shape,
+    traditional_ml,
+    tree_kernels,
 )
 from ortpkg.kernels.kernel_registry import KernelRegistry, kernel_defs_of
 
@@ -70,6 +76,12 @@ CPU_KERNEL_MODULES = (
     image,
     attention,
     rotary_embedding,
+    tree_kernels,
+    traditional_ml,
+    resize,
+    sorting,
+    einsum,
+    recurrent,
 )
 
 
