@@ -56,6 +56,7 @@ def write_package(root: Path, variants: tuple[WrittenVariant, ...], held_out: Sc
             version=MODEL_VERSION,
             description="Recognizes handwritten digits in 8x8 scans: a small convolutional classifier.",
         )
+    _add_value_range(root / "manifest.json")
     _add_measurements(root / "models" / COMPONENT / "metadata.json", variants)
     _write_samples(root / "samples", tuple(written.variant for written in variants), held_out, expected)
     measured = [(written.variant, written.accuracy, written.greatest_error) for written in variants]
@@ -76,6 +77,13 @@ def _new_variant(written: WrittenVariant, folder: Path) -> NewVariant:
         device=variant.device,
         provider_options=variant.provider_options,
     )
+
+
+def _add_value_range(path: Path) -> None:
+    """Says what black and white are in a scan, so that pictures can be fed (the strokes of the scans are bright)."""
+    manifest = json.loads(path.read_bytes())
+    manifest["inputs"][0]["value_range"] = [0, 16]
+    path.write_bytes(dump_document(manifest))
 
 
 def _add_measurements(path: Path, variants: tuple[WrittenVariant, ...]) -> None:
