@@ -20,7 +20,9 @@ from ortpkg.kernels import (
     gemm,
     generators,
     image,
+    microsoft_attention,
     microsoft_matmul,
+    microsoft_normalization,
     microsoft_quantization,
     normalization,
     pooling,
@@ -82,6 +84,8 @@ CPU_KERNEL_MODULES = (
     sorting,
     einsum,
     recurrent,
+    microsoft_normalization,
+    microsoft_attention,
 )
 
 

@@ -1,0 +1,123 @@
+"""com.microsoft: layer normalization fused with the sums before it: SkipLayerNormalization and kin, EmbedLayer.
+
+Source: onnxruntime's contrib operators. The panels of rows are summed, normalized and scaled while in cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ortpkg.kernels.axes import broadcast_shape, wrapped_indices
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.normalization import normalize_rows, normalize_rows_by_rms, row_panels
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+
+MS = "com.microsoft"
+_EPSILON = 1e-12
+_INT32 = np.dtype(np.int32)
+
+
+def _check_row(parameter: Tensor | None, columns: int, what: str) -> Tensor | None:
+    if parameter is not None and parameter.shape != (columns,):
+        raise ValueError(f"{what} of shape {parameter.shape} does not fit rows of {columns} features")
+    return None if parameter is None else widened(parameter)
+
+
+def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
+    """normalize(input + skip + bias) · gamma + beta; outputs: result, mean, inverse deviation, the sum."""
+    epsilon = info.attribute("epsilon", _EPSILON)
+    wants = [bool(name) for name in info.node.outputs] + [False] * 4
+
+    def run(
+        context: OpKernelContext, x: Tensor, skip: Tensor, gamma: Tensor, beta: Tensor | None, bias: Tensor | None
+    ) -> Any:
+        if broadcast_shape(skip.shape, x.shape) != x.shape:
+            raise ValueError(f"a skip of shape {skip.shape} does not broadcast to the input's shape {x.shape}")
+        columns = x.shape[-1]
+        scale, shift = _check_row(gamma, columns, "gamma"), _check_row(beta, columns, "beta")
+        row_bias = _check_row(bias, columns, "bias")
+        out = context.output(0, x.shape, x.dtype)
+        sums = context.output(3, x.shape, x.dtype) if wants[3] else None
+        wide, wide_skip = widened(x), np.broadcast_to(widened(skip), x.shape)
+        shape = (x.size // columns if columns else 0, columns)
+        matrix, skips = wide.reshape(shape), wide_skip.reshape(shape)
+        statistics = np.empty((2, shape[0], 1), wide.dtype)
+        for rows in row_panels(*shape):
+            panel = matrix[rows] + skips[rows]
+            if row_bias is not None:
+                panel += row_bias
+            if sums is not None:
+                sums.reshape(shape)[rows] = panel
+            if by_rms:
+                statistics[1, rows] = normalize_rows_by_rms(panel, panel, epsilon)
+            else:
+                statistics[0, rows], statistics[1, rows] = normalize_rows(panel, panel, epsilon)
+            panel *= scale
+            if shift is not None:
+                panel += shift
+            out.reshape(shape)[rows] = panel
+        kept = (*x.shape[:-1], 1)
+        mean, inverse = (
+            part.reshape(kept) if wanted else None for part, wanted in zip(statistics, wants[1:], strict=False)
+        )
+        outputs = (out, mean, inverse, sums)
+        return outputs[: len(info.node.outputs)] if len(info.node.outputs) > 1 else out
+
+    if by_rms:
+        return lambda context, x, skip, gamma, bias=None: run(context, x, skip, gamma, None, bias)
+    return lambda context, x, skip, gamma, beta=None, bias=None: run(context, x, skip, gamma, beta, bias)
+
+
+@kernel("SkipLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
+def skip_layer_normalization(info: OpKernelInfo) -> Compute:
+    return _skip_normalization(info, by_rms=False)
+
+
+@kernel("SkipSimplifiedLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
+def skip_simplified_layer_normalization(info: OpKernelInfo) -> Compute:
+    return _skip_normalization(info, by_rms=True)
+
+
+@kernel("EmbedLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
+def embed_layer_normalization(info: OpKernelInfo) -> Compute:
+    """Word, position and segment embeddings added up and normalized; the mask becomes a count of tokens per row."""
+    epsilon = info.attribute("epsilon", _EPSILON)
+    wanted = len(info.node.outputs)
+
+    def compute(
+        context: OpKernelContext,
+        ids: Tensor,
+        segments: Tensor | None,
+        words: Tensor,
+        positions: Tensor,
+        segment_table: Tensor | None,
+        gamma: Tensor,
+        beta: Tensor,
+        mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Any:
+        if ids.ndim != 2 or words.ndim != 2:
+            raise ValueError(f"ids of shape {ids.shape} and words of shape {words.shape} are not matrices")
+        batch, length = ids.shape
+        columns = words.shape[1]
+        out = context.output(0, (batch, length, columns), words.dtype)
+        places = np.arange(length)[None] if position_ids is None else position_ids
+        total = widened(words[wrapped_indices(ids, len(words))])
+        total = total + widened(positions[wrapped_indices(places, len(positions))])
+        if segments is not None and segment_table is not None:
+            total += widened(segment_table[wrapped_indices(segments, len(segment_table))])
+        rows = total.reshape(-1, columns)
+        result = np.empty(rows.shape, compute_dtype(words.dtype))
+        normalize_rows(rows, result, epsilon)
+        result *= _check_row(gamma, columns, "gamma")
+        result += _check_row(beta, columns, "beta")
+        np.copyto(out.reshape(result.shape), result, casting="unsafe")
+        if wanted == 1:
+            return out
+        counts = np.zeros(batch, _INT32) if mask is None else mask.sum(axis=1, dtype=np.int32)
+        return (out, counts, total.astype(words.dtype))[:wanted]
+
+    return compute
