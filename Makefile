@@ -3,6 +3,9 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Pins what builds the package, too, not only what it is installed with (the second name is that of newer pips).
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
@@ -41,6 +44,7 @@ format: $(VENV)/.installed-dev
 
 docs: $(VENV)/.installed-dev
 	$(BIN)/python scripts/generate_requirements.py
+	$(BIN)/python scripts/generate_rules.py
 	$(BIN)/python scripts/generate_operator_table.py
 
 clean:
@@ -52,10 +56,10 @@ $(VENV)/bin/python:
 # --editable: the code, the schemas and the tests are those of this checkout.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing ortpkg and what it needs (once)"
-	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@$(PIP) install --quiet --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing ortpkg and its development tools (once)"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
