@@ -6,6 +6,9 @@ float32 pass their values on without rounding to float16 in between, as onnxrunt
 
 from __future__ import annotations
 
+import numpy as np
+
+from ortpkg.engine.transformers.rewriting import add_constant, constant_array
 from ortpkg.engine.transformers.transform_context import GraphPass, TransformContext
 from ortpkg.graph.graph import ONNX_DOMAIN, Attribute, Graph, Node
 from ortpkg.graph.schemas import constraint_types, resolve_since_version
@@ -23,7 +26,7 @@ def _run(graph: Graph, context: TransformContext) -> int:
     for index in topological_order(graph):
         node = graph.node(index)
         if context.may_change(node) and _needs_float32(graph, node, context):
-            _widen(graph, node, wide_of, casts_back)
+            _widen(graph, node, context, wide_of, casts_back)
             changed += 1
     for cast in casts_back:
         if not graph.consumers_of(cast.outputs[0]) and not graph.is_output(cast.outputs[0]):
@@ -44,18 +47,31 @@ def _needs_float32(graph: Graph, node: Node, context: TransformContext) -> bool:
     return context.kernel_exists(node, wide)
 
 
-def _widen(graph: Graph, node: Node, wide_of: dict[str, str], casts_back: list[Node]) -> None:
+def _widen(
+    graph: Graph, node: Node, context: TransformContext, wide_of: dict[str, str], casts_back: list[Node]
+) -> None:
     for slot, value in enumerate(node.inputs):
         if _is_float16(graph, value):
             if value not in wide_of:
-                wide_of[value] = _wide_value(graph, value)
-                _add_cast(graph, node, value, wide_of[value], ElementType.FLOAT)
+                wide_of[value] = _widened_constant(graph, value, context) or _cast_to_float32(graph, node, value)
             graph.replace_input(node, slot, wide_of[value])
     narrow = [value for value in node.outputs if _is_float16(graph, value)]
     for value in narrow:
         wide_of[value] = _wide_value(graph, value)
     graph.set_node_outputs(node, [wide_of.get(value, value) for value in node.outputs])
     casts_back += [_add_cast(graph, node, wide_of[value], value, ElementType.FLOAT16) for value in narrow]
+
+
+def _widened_constant(graph: Graph, value: str, context: TransformContext) -> str | None:
+    """A float32 copy of a constant, so that no run casts it; None where there is none, or it would be too large."""
+    array = constant_array(graph, value, largest_nbytes=context.largest_constant_nbytes // 2)
+    return None if array is None else add_constant(graph, f"{value}_float", array.astype(np.float32))
+
+
+def _cast_to_float32(graph: Graph, node: Node, value: str) -> str:
+    wide = _wide_value(graph, value)
+    _add_cast(graph, node, value, wide, ElementType.FLOAT)
+    return wide
 
 
 def _is_float16(graph: Graph, value: str) -> bool:

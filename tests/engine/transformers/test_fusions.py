@@ -1,0 +1,283 @@
+"""Nodes that become one, what must keep them apart, and that both sides compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.engine.transformers.activation_fusion import ACTIVATION_FUSION
+from ortpkg.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
+from ortpkg.engine.transformers.conv_batch_normalization_fusion import CONV_BATCH_NORMALIZATION_FUSION
+from ortpkg.engine.transformers.insert_cast import INSERT_CAST
+from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
+from ortpkg.engine.transformers.rule_driver import RuleDriver
+from ortpkg.engine.transformers.transform_context import TransformContext
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import ElementType
+from tests.engine.transformers.transformation import apply, check, check_unchanged
+
+NORMALIZATION = RuleDriver("test", [CONV_BATCH_NORMALIZATION_FUSION])
+AFFINE = RuleDriver("test", [CONV_AFFINE_FUSION])
+MATMUL_ADD = RuleDriver("test", [MATMUL_ADD_FUSION])
+ACTIVATION = RuleDriver("test", [ACTIVATION_FUSION])
+EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
+
+
+def weights(**shapes: tuple[int, ...]) -> dict[str, Any]:
+    """Positive random constants, so that they may be variances."""
+    generator = np.random.default_rng(3)
+    return {name: generator.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+CONV = weights(w=(4, 2, 3, 3), b=(4,), s=(4,), t=(4,), m=(4,), v=(4,), c=(4, 1, 1), d=(1, 4, 5, 5), k=(1, 1, 1))
+
+
+def test_batch_normalization_moves_into_the_convolution() -> None:
+    graph = check(
+        NORMALIZATION,
+        before="""g (float[1, 2, 7, 7] x) => (float[1, 4, 4, 4] y)
+                  { a = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w, b)
+                    y = BatchNormalization <epsilon = 0.1> (a, s, t, m, v) }""",
+        after="""g (float[1, 2, 7, 7] x) => (float[1, 4, 4, 4] y)
+                 { y = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w__0, w_bias__0) }""",
+        weights=CONV,
+    )
+
+    assert graph.initializers["w__0"].shape == (4, 2, 3, 3)
+
+
+def test_batch_normalization_moves_into_a_grouped_convolution_without_bias() -> None:
+    grouped = {**CONV, "w": CONV["w"][:, :1]}
+
+    check(
+        NORMALIZATION,
+        before="""g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
+                  { a = Conv <group = 2> (x, w) y = BatchNormalization (a, s, t, m, v) }""",
+        after="g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { y = Conv <group = 2> (x, w__0, w_bias__0) }",
+        weights=grouped,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y, float[1, 4, 5, 5] a)
+           { a = Conv (x, w) y = BatchNormalization (a, s, t, m, v) }""",
+        """g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y, float[1, 4, 5, 5] z)
+           { a = Conv (x, w) y = BatchNormalization (a, s, t, m, v) z = Relu(a) }""",
+        """g (float[1, 2, 7, 7] x, float[4] q) => (float[1, 4, 5, 5] y)
+           { a = Conv (x, w) y = BatchNormalization (a, q, t, m, v) }""",
+        """g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
+           { a = Conv (x, w) y, m2, v2 = BatchNormalization <training_mode = 1> (a, s, t, m, v) }""",
+    ],
+    ids=["convolution is an output", "convolution is used twice", "scale is not constant", "training"],
+)
+def test_batch_normalization_stays(text: str) -> None:
+    check_unchanged(NORMALIZATION, text, weights=CONV)
+
+
+@pytest.mark.parametrize(
+    ("body", "operator"),
+    [("y = Add(a, c)", "Conv (x, w__0, w_bias__0)"), ("y = Mul(c, a)", "Conv (x, w__0, w_bias__0)")],
+)
+def test_constant_per_channel_moves_into_the_convolution(body: str, operator: str) -> None:
+    check(
+        AFFINE,
+        before=f"g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) {{ a = Conv (x, w, b) {body} }}",
+        after=f"g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) {{ y = {operator} }}",
+        weights=CONV,
+    )
+
+
+def test_chain_of_constants_moves_into_the_convolution() -> None:
+    graph = apply(
+        AFFINE,
+        """g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
+           { a = Conv (x, w) b1 = Add(a, c) b2 = Mul(b1, c) b3 = Mul(k, b2) y = Add(b3, c) }""",
+        weights=CONV,
+    )
+
+    assert [node.op_type for node in graph.nodes] == ["Conv"]
+
+
+@pytest.mark.parametrize("operand", ["d", "z"], ids=["a value per position", "not constant"])
+def test_other_addends_stay_behind_the_convolution(operand: str) -> None:
+    check_unchanged(
+        AFFINE,
+        f"""g (float[1, 2, 7, 7] x, float[4, 1, 1] z) => (float[1, 4, 5, 5] y)
+            {{ a = Conv (x, w) y = Add(a, {operand}) }}""",
+        weights=CONV,
+    )
+
+
+@pytest.mark.parametrize("sum_", ["Add(a, b)", "Add(b, a)"])
+def test_matmul_and_add_become_gemm(sum_: str) -> None:
+    check(
+        MATMUL_ADD,
+        before=f"g (float[N, 3] x, float[5] b) => (float[N, 5] y) {{ a = MatMul(x, w) y = {sum_} }}",
+        after="g (float[N, 3] x, float[5] b) => (float[N, 5] y) { y = Gemm(x, w, b) }",
+        weights=weights(w=(3, 5)),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[2, N, 3] x, float[5] b) => (float[2, N, 5] y) { a = MatMul(x, w) y = Add(a, b) }",
+        "g (float[1, 3] x, float[4, 5] b) => (float[4, 5] y) { a = MatMul(x, w) y = Add(a, b) }",
+        "g (float[N, 3] x, float[M, 5] b) => (float[N, 5] y) { a = MatMul(x, w) y = Add(a, b) }",
+        "g (float[2, 3] x, float[1, 2, 5] b) => (float[1, 2, 5] y) { a = MatMul(x, w) y = Add(a, b) }",
+        "g (float[2, 3] x, float[5] b) => (float[2, 5] y, float[2, 5] a) { a = MatMul(x, w) y = Add(a, b) }",
+    ],
+    ids=[
+        "three dimensions",
+        "addend widens",
+        "addend of unknown size",
+        "addend of higher rank",
+        "product is an output",
+    ],
+)
+def test_matmul_and_add_stay_apart(text: str) -> None:
+    check_unchanged(MATMUL_ADD, text, weights=weights(w=(3, 5)))
+
+
+@pytest.mark.parametrize(
+    ("activation", "attributes"),
+    [
+        ("Relu(a)", ""),
+        ("LeakyRelu <alpha = 0.5> (a)", ", activation_params = [0.5]"),
+        ("HardSigmoid <alpha = 0.5> (a)", ", activation_params = [0.5, 0.5]"),
+        ("Clip(a, low, high)", ", activation_params = [0.0, 6.0]"),
+    ],
+)
+def test_activation_moves_into_the_convolution(activation: str, attributes: str) -> None:
+    name = activation.split("(")[0].split(" ")[0]
+    check(
+        ACTIVATION,
+        before=f"""g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) <float low = {{0}}, float high = {{6}}>
+                   {{ a = Conv (x, w) y = {activation} }}""",
+        after=f"""g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
+                  {{ y = com.microsoft.FusedConv <activation = "{name}"{attributes}> (x, w) }}""",
+        weights=CONV,
+        context=EVERY_KERNEL,
+    )
+
+
+def test_residual_and_activation_move_into_the_convolution() -> None:
+    check(
+        ACTIVATION,
+        before="""g (float[1, 2, 7, 7] x, float[1, 4, 5, 5] r) => (float[1, 4, 5, 5] y)
+                  { a = Conv (x, w) s1 = Add(r, a) y = Relu(s1) }""",
+        after="""g (float[1, 2, 7, 7] x, float[1, 4, 5, 5] r) => (float[1, 4, 5, 5] y)
+                 { y = com.microsoft.FusedConv <activation = "Relu"> (x, w, "", r) }""",
+        weights=CONV,
+        context=EVERY_KERNEL,
+    )
+
+
+def test_activation_moves_into_gemm() -> None:
+    check(
+        ACTIVATION,
+        before="""g (float[2, 3] x) => (float[2, 5] y)
+                  { a = Gemm <alpha = 2.0> (x, w) y = LeakyRelu <alpha = 0.5> (a) }""",
+        after="""g (float[2, 3] x) => (float[2, 5] y)
+             { y = com.microsoft.FusedGemm <alpha = 2.0, activation = "LeakyRelu", activation_alpha = 0.5> (x, w) }""",
+        weights=weights(w=(3, 5)),
+        context=EVERY_KERNEL,
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y, float[1, 4, 5, 5] a) { a = Conv (x, w) y = Relu(a) }",
+        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) b1 = Relu(a) y = Add(a, b1) }",
+        "g (float[1, 2, 7, 7] x, float h) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y = Clip(a, h) }",
+        """g (float[1, 2, 7, 7] x, float[4, 1, 1] r) => (float[1, 4, 5, 5] y)
+           { a = Conv (x, w) s1 = Add(a, r) y = Relu(s1) }""",
+    ],
+    ids=["convolution is an output", "convolution is used twice", "bound is not constant", "residual broadcasts"],
+)
+def test_activation_stays(text: str) -> None:
+    check_unchanged(ACTIVATION, text, weights=CONV, context=EVERY_KERNEL)
+
+
+def test_activation_stays_where_the_provider_has_no_fused_kernel() -> None:
+    asked: list[tuple[str, Mapping[str, ElementType]]] = []
+
+    def kernel_exists(node: Node, types: Mapping[str, ElementType]) -> bool:
+        asked.append((node.op_type, types))
+        return False
+
+    check_unchanged(
+        ACTIVATION,
+        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y = Relu(a) }",
+        weights=CONV,
+        context=TransformContext(kernel_exists=kernel_exists),
+    )
+
+    assert asked == [("FusedConv", {"T": ElementType.FLOAT})]
+
+
+def test_nodes_of_different_providers_are_not_fused() -> None:
+    def assign(graph: Graph) -> None:
+        for node, provider in zip(graph.nodes, ["AExecutionProvider", "BExecutionProvider"], strict=True):
+            graph.assign(node, provider)
+
+    graph = apply(
+        ACTIVATION,
+        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y = Relu(a) }",
+        weights=CONV,
+        context=EVERY_KERNEL,
+        prepare=assign,
+    )
+
+    assert len(graph) == 2
+
+
+def has_no_float16_kernel(node: Node, types: Mapping[str, ElementType]) -> bool:
+    return node.op_type == "Neg" or ElementType.FLOAT16 not in types.values()
+
+
+@pytest.mark.requirement("D04")
+def test_float16_nodes_without_kernel_run_in_float32_between_casts() -> None:
+    check(
+        INSERT_CAST,
+        before="g (float16[2] x) => (float16[2] y) { a = Exp(x) b = Tanh(a) c = Neg(b) y = Sqrt(c) }",
+        after="""g (float16[2] x) => (float16[2] y) {
+            x_float__0 = Cast <to = 1> (x)
+            a_float__0 = Exp(x_float__0)
+            b_float__0 = Tanh(a_float__0)
+            b = Cast <to = 10> (b_float__0)
+            c = Neg(b)
+            c_float__0 = Cast <to = 1> (c)
+            y_float__0 = Sqrt(c_float__0)
+            y = Cast <to = 10> (y_float__0) }""",
+        context=TransformContext(kernel_exists=has_no_float16_kernel),
+    )
+
+
+def test_float16_constants_are_widened_once() -> None:
+    graph = check(
+        INSERT_CAST,
+        before="g (float16[2] x) => (float16[2] y) { y = Add(x, w) }",
+        after="""g (float16[2] x) => (float16[2] y) {
+            x_float__0 = Cast <to = 1> (x)
+            y_float__0 = Add(x_float__0, w_float__0)
+            y = Cast <to = 10> (y_float__0) }""",
+        weights={"w": np.ones(2, np.float16)},
+        context=TransformContext(kernel_exists=has_no_float16_kernel),
+    )
+
+    assert graph.initializers["w_float__0"].element_type is ElementType.FLOAT
+
+
+def test_float16_nodes_with_a_kernel_stay() -> None:
+    check_unchanged(INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=EVERY_KERNEL)
+
+
+def test_float16_nodes_without_any_kernel_stay() -> None:
+    check_unchanged(INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=TransformContext())

@@ -1,0 +1,228 @@
+"""Global passes, the order of all transformers, and graphs of ten thousand nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
+from ortpkg.engine.transformers.common_subexpression_elimination import COMMON_SUBEXPRESSION_ELIMINATION
+from ortpkg.engine.transformers.constant_folding import CONSTANT_FOLDING
+from ortpkg.engine.transformers.order import TRANSFORMERS
+from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
+from ortpkg.errors import InvalidGraphError
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph_checks import check_consistency
+from ortpkg.graph.model import Model
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.onnx_writer import to_model_proto
+from ortpkg.graph.shape_inference import infer_types
+from tests.engine.transformers.transformation import (
+    apply,
+    check,
+    check_unchanged,
+    describe,
+    evaluate,
+    feeds_for,
+    parse,
+    run_reference,
+)
+
+
+def test_folds_what_depends_on_constants_only() -> None:
+    graph = check(
+        CONSTANT_FOLDING,
+        before="""g (float[3] x) => (float[3] y) <float[3] p = {1, 2, 3}>
+                  { a = Neg(p) b = Mul(a, p) y = Add(x, b) }""",
+        after="g (float[3] x) => (float[3] y) { y = Add(x, b) }",
+    )
+
+    np.testing.assert_array_equal(graph.initializers["b"].numpy(), np.array([-1, -4, -9], np.float32))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[3] x, float[3] p = {1, 2, 3}) => (float[3] y) { a = Neg(p) y = Add(x, a) }",
+        "g () => (float[3] y) <float[3] p = {1, 2, 3}> { y = Neg(p) }",
+        """g (float[3] x) => (float[3] y) <int8[3] p = {1, 2, 3}, float s = {2}>
+           { a = DequantizeLinear(p, s) y = Add(x, a) }""",
+    ],
+    ids=["a caller may override it", "it is an output", "quantized weights stay quantized"],
+)
+def test_does_not_fold(text: str) -> None:
+    check_unchanged(CONSTANT_FOLDING, text)
+
+
+def fold(text: str, **options: Any) -> Graph:
+    model = load_model(parse(text))
+    infer_types(model)
+    CONSTANT_FOLDING.apply(model.graph, TransformContext(**{"evaluate": evaluate, **options}))
+    return model.graph
+
+
+def test_does_not_fold_random_numbers() -> None:
+    assert len(fold("g () => (float[3] y) { a = RandomNormal <shape = [3]> () y = Neg(a) }")) == 2
+
+
+def test_does_not_compute_what_would_become_too_large() -> None:
+    def never(_graph: Graph, node: Node, _inputs: Sequence[Any]) -> None:
+        raise AssertionError(f"{node} was computed")
+
+    graph = fold(
+        "g () => (float[1000000, 1000000] y) <int64[2] s = {1000000, 1000000}> { a = ConstantOfShape(s) y = Neg(a) }",
+        evaluate=never,
+    )
+
+    assert len(graph) == 2
+
+
+def test_does_not_keep_what_became_too_large() -> None:
+    text = "g () => (y) <int64[1] n = {300000}, float[1] v = {1}> { a = Expand(v, n) y = Neg(a) }"
+    model = load_model(parse(text))
+    model.graph.types.clear()
+
+    CONSTANT_FOLDING.apply(model.graph, TransformContext(evaluate=evaluate))
+
+    assert len(model.graph) == 2
+
+
+def test_leaves_a_node_that_fails_to_the_run() -> None:
+    def fails(_graph: Graph, _node: Node, _inputs: Sequence[Any]) -> None:
+        raise InvalidGraphError("no")
+
+    text = "g (float[3] x) => (float[3] y) <float[3] p = {1, 2, 3}> { a = Neg(p) y = Add(x, a) }"
+    assert len(fold(text, evaluate=fails)) == 2
+
+
+def test_folding_inside_a_sub_graph_keeps_implicit_inputs_right() -> None:
+    model = load_model(
+        parse(
+            """g (bool c, float[3] x) => (float[3] y) <float[3] p = {1, 2, 3}> {
+               y = If (c) <then_branch = t () => (float[3] u) { n = Neg(p) u = Add(x, n) },
+                           else_branch = e () => (float[3] v) { v = Identity(x) }> }"""
+        )
+    )
+    infer_types(model)
+
+    apply_transformers(model, TransformLevel.BASIC, TransformContext(evaluate=evaluate))
+
+    assert check_consistency(model.graph) == []
+    (node,) = model.graph.nodes
+    assert node.implicit_inputs == ("x",)
+    assert "p" not in model.graph.initializers
+
+
+def test_equal_nodes_become_one() -> None:
+    check(
+        COMMON_SUBEXPRESSION_ELIMINATION,
+        before="""g (float[3] x) => (float[3] y) <float p = {2}, float q = {2}>
+                  { a = Mul(x, p) b = Mul(x, q) c = Relu(a) d = Relu(b) y = Add(c, d) }""",
+        after="g (float[3] x) => (float[3] y) { a = Mul(x, p) c = Relu(a) y = Add(c, c) }",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[3] x) => (float[3] y, float[3] z) { y = Relu(x) z = Relu(x) }",
+        "g (float[3] x) => (float[3] y) { a = LeakyRelu(x) b = LeakyRelu <alpha = 0.5> (x) y = Add(a, b) }",
+        "g (float[3] x, float[3] z) => (float[3] y) { a = Sub(x, z) b = Sub(z, x) y = Add(a, b) }",
+        """g (float[3] x) => (float[3] y) <float p = {0}, float q = {-0.0}>
+           { a = Mul(x, p) b = Mul(x, q) y = Max(a, b) }""",
+    ],
+    ids=["both are outputs", "other attributes", "other order", "zeros of other sign"],
+)
+def test_different_nodes_stay_apart(text: str) -> None:
+    check_unchanged(COMMON_SUBEXPRESSION_ELIMINATION, text)
+
+
+def test_random_nodes_stay_apart() -> None:
+    text = """g () => (float[3] y) { a = RandomNormal <shape = [3], seed = 1.0> ()
+              b = RandomNormal <shape = [3], seed = 1.0> () y = Sub(a, b) }"""
+    model = load_model(parse(text))
+
+    assert COMMON_SUBEXPRESSION_ELIMINATION.apply(model.graph, TransformContext()) == 0
+
+
+def test_unused_nodes_and_constants_go() -> None:
+    graph = check(
+        UNUSED_REMOVAL,
+        before="""g (float[3] x) => (float[3] y) <float[3] p = {1, 2, 3}, float[3] q = {1, 2, 3}>
+                  { a = Neg(p) b = Add(a, x) y = Add(x, q) }""",
+        after="g (float[3] x) => (float[3] y) { y = Add(x, q) }",
+    )
+
+    assert list(graph.initializers) == ["q"]
+
+
+def test_unused_defaults_of_inputs_stay() -> None:
+    graph = apply(UNUSED_REMOVAL, "g (float[3] x, float[1] d = {1}) => (float[3] y) { y = Neg(x) }")
+
+    assert list(graph.initializers) == ["d"]
+
+
+@pytest.mark.requirement("P05")
+def test_every_level_has_its_transformers() -> None:
+    assert list(TRANSFORMERS) == list(TransformLevel)
+    names = [transformer.name for transformers in TRANSFORMERS.values() for transformer in transformers]
+    assert "insert-cast" in names
+    assert TRANSFORMERS[TransformLevel.BASIC][-1] is UNUSED_REMOVAL
+
+
+@pytest.mark.requirement("D03")
+def test_all_basic_transformers_together_make_one_convolution() -> None:
+    generator = np.random.default_rng(5)
+    weights = {
+        "w": generator.standard_normal((4, 2, 3, 3)).astype(np.float32),
+        **{name: generator.uniform(0.5, 1, 4).astype(np.float32) for name in ("s", "t", "m", "v")},
+    }
+    before = parse(
+        """g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) {
+             i = Identity(w) a = Conv(x, i) d, mask = Dropout(a) n = BatchNormalization(d, s, t, m, v)
+             one = Constant <value_float = 1.0> () e = Mul(n, one) two = Constant <value_float = 2.0> ()
+             k = Add(one, two) f = Add(e, k) y = Identity(f) }""",
+        weights,
+    )
+    model = load_model(before)
+    infer_types(model)
+
+    changes = apply_transformers(model, TransformLevel.BASIC, TransformContext(evaluate=evaluate))
+
+    assert [line.split("(")[0].split(" {")[0] for line in describe(model.graph)] == ["y = .Conv"]
+    assert changes > 5
+    feeds = feeds_for(before)
+    np.testing.assert_allclose(
+        run_reference(to_model_proto(model), feeds)[0], run_reference(before, feeds)[0], rtol=1e-4, atol=1e-4
+    )
+
+
+def long_model(count: int) -> Model:
+    """A chain of pairs of transposes and neutral additions, each with a side branch that nobody uses."""
+    model = load_model(parse("g (float[2, 3] x) => (float[2, 3] y) <float z = {0}> { y = Relu(x) }"))
+    graph = model.graph
+    (relu,) = graph.nodes
+    value = "x"
+    for number in range(count // 4):
+        names = [f"{stem}{number}" for stem in "abcd"]
+        graph.add_node("Transpose", [value], [names[0]], since_version=21)
+        graph.add_node("Transpose", [names[0]], [names[1]], since_version=21)
+        graph.add_node("Add", [names[1], "z"], [names[2]], since_version=14)
+        graph.add_node("Exp", [names[2]], [names[3]], since_version=13)
+        value = names[2]
+    graph.replace_input(relu, 0, value)
+    return model
+
+
+@pytest.mark.timeout(60)
+def test_ten_thousand_nodes_take_no_quadratic_time() -> None:
+    """Under a second here; quadratic would take minutes."""
+    model = long_model(10_000)
+    infer_types(model)
+
+    apply_transformers(model, TransformLevel.BASIC, TransformContext(evaluate=evaluate))
+
+    assert describe(model.graph) == ["y = .Relu {} (x)"]

@@ -1,0 +1,185 @@
+"""Before/after pairs: a transformer turns one text into the other, and both compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_conv import Conv
+from onnx.reference.ops.op_gemm import Gemm_7
+
+from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformContext
+from ortpkg.graph.graph import ArrayInitializer, Graph, Node
+from ortpkg.graph.graph_checks import check_consistency, verify_graph
+from ortpkg.graph.model import Model
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.onnx_writer import to_model_proto
+from ortpkg.graph.shape_inference import infer_types
+from ortpkg.graph.topology import topological_order
+from ortpkg.graph.types import element_type_of
+
+HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
+_RANDOM_SEED = 7
+_ACTIVATIONS: dict[str, Callable[..., Any]] = {
+    "Relu": lambda x: np.maximum(x, 0),
+    "Tanh": np.tanh,
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "LeakyRelu": lambda x, alpha: np.where(x < 0, alpha * x, x),
+    "HardSigmoid": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
+    "Clip": np.clip,
+}
+
+
+class FusedConv(OpRun):  # type: ignore[misc]
+    """com.microsoft's FusedConv, from ONNX's Conv."""
+
+    op_domain = "com.microsoft"
+
+    def _run(
+        self,
+        x: Any,
+        w: Any,
+        b: Any = None,
+        z: Any = None,
+        activation: Any = None,
+        activation_params: Any = None,
+        **kw: Any,
+    ) -> Any:
+        names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+        defaults = {"auto_pad": "NOTSET", "group": 1}
+        values = {name: kw.get(name) if kw.get(name) is not None else defaults.get(name) for name in names}
+        (y,) = Conv._run(self, x, w, b, **values)
+        y = y if z is None else y + z
+        return (_ACTIVATIONS[activation](y, *(activation_params or ())).astype(x.dtype),)
+
+
+class FusedGemm(OpRun):  # type: ignore[misc]
+    """com.microsoft's FusedGemm, from ONNX's Gemm."""
+
+    op_domain = "com.microsoft"
+
+    def _run(
+        self, a: Any, b: Any, c: Any = None, activation: Any = None, activation_alpha: Any = None, **kw: Any
+    ) -> Any:
+        names = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+        values = {name: kw.get(name) if kw.get(name) is not None else default for name, default in names.items()}
+        (y,) = Gemm_7._run(self, a, b, c, **values)
+        parameters = () if activation_alpha is None else (activation_alpha,)
+        return (_ACTIVATIONS[activation](y, *parameters).astype(a.dtype),)
+
+
+def run_reference(proto: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
+    outputs: list[Any] = ReferenceEvaluator(proto, new_ops=[FusedConv, FusedGemm]).run(None, feeds)
+    return outputs
+
+
+def evaluate(graph: Graph, node: Node, inputs: Sequence[Any]) -> Sequence[Any] | None:
+    """A constant evaluator on the reference implementation."""
+    one = Graph("one", opset_imports=graph.opset_imports)
+    for name, value in zip(node.inputs, inputs, strict=True):
+        if name and name not in one.initializers:
+            one.add_initializer(ArrayInitializer(name, value, element_type_of(value.dtype)))
+    one.add_node(
+        node.op_type, node.inputs, node.outputs, domain=node.domain, attributes=node.attributes, since_version=1
+    )
+    one.set_outputs([output for output in node.outputs if output])
+    return run_reference(to_model_proto(Model(graph=one, ir_version=10)), {})
+
+
+def parse(text: str, weights: dict[str, Any] | None = None) -> onnx.ModelProto:
+    proto = onnx.parser.parse_model(text if text.lstrip().startswith("<") else HEADER + text)
+    for name, array in (weights or {}).items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
+    return proto
+
+
+def describe(graph: Graph) -> list[str]:
+    """The nodes in topological order, a line each."""
+    lines = []
+    for index in topological_order(graph):
+        node = graph.node(index)
+        attributes = {name: attribute.value for name, attribute in sorted(node.attributes.items())}
+        shown = {
+            name: describe(value) if isinstance(value, Graph) else getattr(value, "shape", value)
+            for name, value in attributes.items()
+        }
+        lines.append(f"{','.join(node.outputs)} = {node.domain}.{node.op_type} {shown} ({','.join(node.inputs)})")
+    return lines
+
+
+def feeds_for(proto: onnx.ModelProto, symbols: int = 3) -> dict[str, Any]:
+    generator = np.random.default_rng(_RANDOM_SEED)
+    feeds = {}
+    for value in proto.graph.input:
+        tensor = value.type.tensor_type
+        shape = [dim.dim_value if dim.HasField("dim_value") else symbols for dim in tensor.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        feeds[value.name] = (generator.standard_normal(shape) * 3).astype(dtype)
+    return feeds
+
+
+def apply(
+    transformer: GraphTransformer,
+    text: str,
+    weights: dict[str, Any] | None = None,
+    context: TransformContext | None = None,
+    prepare: Callable[[Graph], None] | None = None,
+) -> Graph:
+    """The graph after the transformer has nothing more to do; it computes what it did before."""
+    before = parse(text, weights)
+    model = load_model(before)
+    infer_types(model)
+    if prepare is not None:
+        prepare(model.graph)
+    context = context or TransformContext(evaluate=evaluate)
+    for _ in range(20):
+        if not transformer.apply(model.graph, context):
+            break
+    else:
+        pytest.fail("the transformer does not come to an end")
+    assert check_consistency(model.graph) == []
+    verify_graph(model.graph)
+    after = to_model_proto(model)
+    feeds = feeds_for(before)
+    for expected, actual in zip(run_reference(before, feeds), run_reference(after, feeds), strict=True):
+        assert np.asarray(actual).dtype == np.asarray(expected).dtype
+        np.testing.assert_allclose(actual, expected, rtol=2e-3 if actual.dtype == np.float16 else 1e-4, atol=1e-4)
+    return model.graph
+
+
+def check(
+    transformer: GraphTransformer,
+    *,
+    before: str,
+    after: str,
+    weights: dict[str, Any] | None = None,
+    context: TransformContext | None = None,
+) -> Graph:
+    """The transformer makes ``after`` of ``before``."""
+    graph = apply(transformer, before, weights, context)
+    expected = parse(after)
+    defined = {value.name for value in expected.graph.input}
+    defined |= {tensor.name for tensor in expected.graph.initializer}
+    defined |= {name for node in expected.graph.node for name in node.output}
+    for name in dict.fromkeys(name for node in expected.graph.node for name in node.input):
+        if name and name not in defined:  # a constant; the text says where it goes, running it says what it is
+            expected.graph.initializer.append(numpy_helper.from_array(np.zeros(()), name))
+    assert describe(graph) == describe(load_model(expected).graph)
+    return graph
+
+
+def check_unchanged(
+    transformer: GraphTransformer,
+    text: str,
+    weights: dict[str, Any] | None = None,
+    context: TransformContext | None = None,
+) -> None:
+    """The transformer leaves ``text`` as it is."""
+    check(transformer, before=text, after=text, weights=weights, context=context)
