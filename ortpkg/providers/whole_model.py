@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import onnx
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import CompileError, OrtpkgError
+from ortpkg.errors import CompileError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import to_model_proto
@@ -136,7 +136,9 @@ class WholeModelProvider(ExecutionProvider):
         outputs = tuple(dict.fromkeys(name for name in graph.outputs if graph.producer_of(name) is not None))
         foreign = [name for name in (*inputs, *outputs) if not self._crosses_border(graph, name)]
         if foreign:
-            _log.warning("%s takes no node: it cannot take or give values of the type of %r", self.name, foreign[0])
+            _log.warning(
+                "%s takes no node: it cannot take or give values of the type of %s", self.name, quoted(foreign[0])
+            )
             return None
         name = graph.make_name(self.name.removesuffix("ExecutionProvider"))
         return MetaDef(name=name, inputs=inputs, outputs=outputs) if outputs else None
@@ -153,7 +155,7 @@ class WholeModelProvider(ExecutionProvider):
             raise
         except Exception as error:
             first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise CompileError(f"{self.name} cannot compile the model: {first!r}", ep_name=self.name) from error
+            raise CompileError(f"{self.name} cannot compile the model: {quoted(first)}", ep_name=self.name) from error
 
 
 def _compute(compiled: CompiledModel, inputs: Sequence[Any]) -> Sequence[Any]:

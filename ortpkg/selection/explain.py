@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.json_form import ep_device_to_json, hardware_device_to_json
+from ortpkg.devices.labels import hardware_label
 from ortpkg.errors import quoted
 from ortpkg.selection.ranking import CRITERIA
 from ortpkg.selection.selector import main_verdict
@@ -78,11 +79,6 @@ def ep_device_label(ep_device: EpDevice | None) -> str:
         return "no execution provider"
     where = "no reported device" if ep_device.device is None else hardware_label(ep_device.device)
     return f"{ep_device.ep_name} ({ep_device.backend}) on {where}"
-
-
-def hardware_label(device: HardwareDevice) -> str:
-    """E.g. "GPU (NVIDIA H200)"."""
-    return f"{device.type.value.upper()} ({quoted(device.name)[1:-1]})" if device.name else device.type.value.upper()
 
 
 # --- the tree --------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.probe import probe
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories
 
@@ -68,7 +68,8 @@ def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Colle
         except ExecutionProviderError as error:
             notes.append(str(error))
         except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
-            notes.append(f"{factory.ep_name} ({factory.backend}) failed to report its devices: {error!r}")
+            what = f"{type(error).__name__}: {quoted(error)}"
+            notes.append(f"{factory.ep_name} ({factory.backend}) failed to report its devices: {what}")
     return MachineOffer(
         machine=machine, ep_devices=tuple(ep_devices), factories=found.factories, notes=tuple(dict.fromkeys(notes))
     )

@@ -8,7 +8,7 @@ before it tells that it was not asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ortpkg.devices.architecture import runs_code_for
@@ -281,10 +281,3 @@ def _shown(device: str) -> str:
 
 def _a(device: str) -> str:
     return f"{'an' if device == 'npu' else 'a'} {_shown(device)}"
-
-
-def requested_hardware(devices: Sequence[HardwareDevice]) -> str:
-    """What a machine has, for a message: "CPU (Intel Xeon), GPU (NVIDIA H200)"."""
-    return ", ".join(
-        f"{_shown(d.type.value)} ({quoted(d.name)[1:-1]})" if d.name else _shown(d.type.value) for d in devices
-    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ortpkg.devices.ep_names import CPU_EP, is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.labels import hardware_label
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package.package_info import ComponentInfo, VariantInfo
 from ortpkg.selection.matches_variant import (
@@ -18,7 +19,6 @@ from ortpkg.selection.matches_variant import (
     MatchContext,
     Requirements,
     matches_variant,
-    requested_hardware,
     unavailable_ep,
 )
 from ortpkg.selection.policies import Policy, device_kind, find_policy
@@ -100,7 +100,7 @@ def no_suitable_variant_message(selection: Selection) -> str:
     eps = ", ".join(dict.fromkeys(ep_device.ep_name for ep_device in selection.ep_devices))
     lines = [
         f"no variant of component {quoted(selection.component_name)} fits this machine (asked for: {', '.join(asked)})",
-        f"  the machine has: {requested_hardware(selection.hardware) or 'no known devices'}",
+        f"  the machine has: {', '.join(map(hardware_label, selection.hardware)) or 'no known devices'}",
         f"  execution providers: {eps or 'none'}",
     ]
     lines += [f"  {quoted(name)}: {reason}" for name, reason in _main_reasons(selection)]

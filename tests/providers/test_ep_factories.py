@@ -50,7 +50,6 @@ _LAPTOP_DEVICES = [
 ]
 
 
-@pytest.mark.requirement("K21")
 def test_openvinos_devices_are_matched_with_the_hardware(laptop: Hardware) -> None:
     cpu, gpu, npu = OpenVinoEpFactory(_answering(_LAPTOP_DEVICES)).get_supported_devices(laptop)
 

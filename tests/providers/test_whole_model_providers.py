@@ -192,6 +192,14 @@ def test_openvino_refuses_an_option_that_it_does_not_know(options: dict[str, str
         _provider(_OPENVINO, options)
 
 
+@pytest.mark.requirement("K21")
+def test_a_provider_knows_the_ep_devices_that_it_was_made_for() -> None:
+    pytest.importorskip("openvino")
+    devices = [EpDevice(ep_name="OpenVINOExecutionProvider", device=None, ep_options={"device_type": "CPU"})] * 2
+
+    assert find_factory("openvino").create(devices, {}).get_ep_devices() == tuple(devices)
+
+
 def test_the_bridge_says_what_a_build_has_where_a_provider_is_missing() -> None:
     pytest.importorskip("onnxruntime")
     factory = find_factory("RknpuExecutionProvider", backend="onnxruntime")
