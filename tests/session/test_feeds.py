@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.errors import ExitCode, InvalidFeedError, StatusCode
+from tests.session.conftest import session_of
+
+TEXT = """g (float[N,2] image, int64[2] sizes, string[M] names) => (float[N,2] y, int64[2] z, string[M] n)
+{ y = Neg(image) z = Neg(sizes) n = Identity(names) }"""
+GOOD: dict[str, Any] = {
+    "image": np.zeros((3, 2), np.float32),
+    "sizes": np.array([1, 2]),
+    "names": ["a", "b"],
+}
+
+WRONG = {
+    "unknown name": ({"imagf": 1}, [], "no input 'imagf', did you mean 'image'?"),
+    "missing name": ({}, ["sizes"], "input 'sizes' is missing; the model needs 'image', 'sizes', 'names'"),
+    "element type": (
+        {"image": np.zeros((3, 2))},
+        [],
+        "input 'image' is numpy float64, expected tensor(float) (numpy float32)",
+    ),
+    "list": ({"image": [[1.0, 2.0]]}, [], "input 'image' is a list, expected a numpy array of tensor(float)"),
+    "rank": (
+        {"image": np.zeros(3, np.float32)},
+        [],
+        "input 'image' has rank 1 (shape [3]), expected rank 2 (shape '[N, 2]')",
+    ),
+    "fixed dimension": (
+        {"image": np.zeros((3, 4), np.float32)},
+        [],
+        "input 'image' has size 4 in dimension 1 (shape [3, 4]), expected 2 (shape '[N, 2]')",
+    ),
+    "strings of numbers": ({"names": [1, 2]}, [], "input 'names' is an element of type int, expected tensor(string)"),
+}
+
+
+@pytest.mark.parametrize(("changes", "left_out", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_feed_is_refused_with_what_would_be_right(
+    changes: dict[str, Any], left_out: list[str], message: str
+) -> None:
+    feeds = {name: value for name, value in (GOOD | changes).items() if name not in left_out}
+    with session_of(TEXT) as session, pytest.raises(InvalidFeedError) as caught:
+        session.run(None, feeds)
+    assert message in str(caught.value)
+    assert (caught.value.code, caught.value.exit_code) == (StatusCode.INVALID_ARGUMENT, ExitCode.USAGE)
+
+
+RIGHT = {
+    "strided": {"image": np.zeros((2, 3), np.float32).T},
+    "big endian": {"image": np.zeros((3, 2), ">f4")},
+    "read-only": {"image": np.broadcast_to(np.float32(1), (3, 2))},
+    "byte strings": {"names": np.array([b"a", b"b"])},
+    "numpy strings": {"names": np.array(["a", "b"])},
+    "empty": {"image": np.zeros((0, 2), np.float32)},
+}
+
+
+@pytest.mark.parametrize("changes", RIGHT.values(), ids=RIGHT)
+def test_feeds_in_unusual_forms_are_understood(changes: dict[str, Any]) -> None:
+    feeds = GOOD | changes
+    with session_of(TEXT) as session:
+        y, _, names = session.run(None, feeds)
+    np.testing.assert_array_equal(y, -np.asarray(feeds["image"], np.float32))
+    assert names.tolist() == ["a", "b"]
+
+
+def test_numpy_scalar_feeds_a_tensor_without_dimensions() -> None:
+    with session_of("g (float x) => (float y) { y = Neg(x) }") as session:
+        assert session.run(None, {"x": np.float32(2)})[0] == -2
+
+
+def test_name_with_control_characters_is_escaped() -> None:
+    with session_of(TEXT) as session, pytest.raises(InvalidFeedError) as caught:
+        session.run(None, GOOD | {"\x1b[31mred": 1})
+    assert "\x1b" not in str(caught.value)
