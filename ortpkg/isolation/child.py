@@ -136,13 +136,14 @@ def _interpreter() -> str:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends the child, and on POSIX whatever it left in its session; closes the pipes."""
-    if os.name == "posix":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)  # also grandchildren that outlived it; it is the session's leader
-    elif child.poll() is None:
-        child.kill()
-    child.wait()
+    """Ends a child that has not been waited for (its id is surely still its own), on POSIX with its whole session."""
+    if child.returncode is None:
+        if os.name == "posix":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+        else:
+            child.kill()
+        child.wait()
     for pipe in (child.stdin, child.stdout, child.stderr):
         if pipe is not None:
             pipe.close()
