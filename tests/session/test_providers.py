@@ -1,0 +1,126 @@
+"""Sessions over several providers: partitions that compute, fail, and are released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.engine.profiler import Profiler
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import InvalidSessionOptionError, RunError
+from ortpkg.graph.graph import Node
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelRegistry
+from ortpkg.providers.cpu_execution_provider import CPUAllocator, CPUExecutionProvider
+from ortpkg.providers.execution_provider import (
+    Allocator,
+    ComputeCapability,
+    ExecutionProvider,
+    FusedNode,
+    GraphViewer,
+    MetaDef,
+    NodeComputeInfo,
+)
+from ortpkg.session.session_state import SessionState, create_session_state
+from tests.session.conftest import model_of, options_of
+
+TEXT = """g (float[N] x) => (float[N] y) {
+    a = Neg(x)
+    b = Exp(a)
+    c = Exp(b)
+    y = Abs(c)
+}"""
+
+
+class ExpProvider(ExecutionProvider):
+    """Fuses runs of Exp into one node."""
+
+    def __init__(self, compute: Callable[[Any, Sequence[Any]], Sequence[Any]]) -> None:
+        super().__init__("ExpExecutionProvider")
+        self.compute = compute
+        self.states: list[str] = []
+
+    @property
+    def kernel_registry(self) -> KernelRegistry | None:
+        return None
+
+    def create_allocator(self) -> Allocator:
+        return CPUAllocator()
+
+    def get_capability(
+        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+    ) -> list[ComputeCapability]:
+        nodes = [node for node in viewer.nodes if node.op_type == "Exp"]
+        meta = MetaDef(name="ExpExp", inputs=nodes[0].inputs, outputs=nodes[-1].outputs)
+        return [ComputeCapability(node_indices=tuple(node.index for node in nodes), meta_def=meta)]
+
+    def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
+        def create(name: str) -> str:
+            self.states.append(name)
+            return name
+
+        return [NodeComputeInfo(compute=self.compute, create_state=create, release_state=self.states.remove)]
+
+
+def state_of(provider: ExecutionProvider, profiler: Profiler | None = None, **options: Any) -> SessionState:
+    return create_session_state(
+        load_model(model_of(TEXT)), options_of(**options), [provider, CPUExecutionProvider()], profiler
+    )
+
+
+def run(state: SessionState, x: Any) -> Any:
+    return state.executable.run([x], (), RunControl())[0]
+
+
+@pytest.mark.requirement("D02")
+@pytest.mark.requirement("D12")
+def test_one_model_runs_across_two_providers() -> None:
+    state = state_of(ExpProvider(lambda _state, inputs: [np.exp(np.exp(inputs[0]))]))
+    x = np.linspace(-1, 1, 5, dtype=np.float32)
+    for _ in range(3):
+        np.testing.assert_allclose(run(state, x), np.exp(np.exp(-x)), rtol=1e-6)
+    assert [p.provider for p in state.partitions] == ["ExpExecutionProvider", "CPUExecutionProvider"]
+
+
+@pytest.mark.requirement("P08")
+def test_state_of_a_partition_is_made_once_and_released_at_the_end() -> None:
+    provider = ExpProvider(lambda state, inputs: [np.exp(np.exp(inputs[0]))] if state == "ExpExp" else [])
+    state = state_of(provider)
+    for _ in range(2):
+        run(state, np.ones(2, np.float32))
+    assert provider.states == ["ExpExp"]
+    state.close()
+    assert provider.states == []
+
+
+def test_partition_that_returns_the_wrong_number_of_outputs_is_an_error() -> None:
+    state = state_of(ExpProvider(lambda _state, inputs: []))
+    with pytest.raises(RunError, match=r"node 'ExpExp'.*returned 0 outputs where the node has 1"):
+        run(state, np.ones(2, np.float32))
+
+
+def test_partition_that_returns_its_input_does_not_spoil_it() -> None:
+    state = state_of(ExpProvider(lambda _state, inputs: [inputs[0]]))
+    x = np.array([1, 2], np.float32)
+    assert run(state, x).tolist() == run(state, x).tolist() == [1, 2]
+    assert x.tolist() == [1, 2]
+
+
+def test_compiled_partitions_cannot_be_written_as_an_optimized_model(tmp_path: Any) -> None:
+    provider = ExpProvider(lambda _state, inputs: [inputs[0]])
+    with pytest.raises(InvalidSessionOptionError, match="compiled partitions, which ONNX cannot hold"):
+        state_of(provider, optimized_model_filepath=tmp_path / "m.onnx")
+
+
+@pytest.mark.requirement("P05")
+@pytest.mark.requirement("P03")
+def test_stages_leave_a_kernel_per_step_fixed_at_initialization() -> None:
+    state = state_of(ExpProvider(lambda _state, inputs: [inputs[0]]))
+    computes = [instruction.compute for instruction in state.executable.instructions]
+    run(state, np.ones(2, np.float32))
+    assert [instruction.compute for instruction in state.executable.instructions] == computes
+    assert len(computes) == 3
