@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortpkg.devices.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_file import read_model_file

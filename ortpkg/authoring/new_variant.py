@@ -10,8 +10,8 @@ from pathlib import Path
 from ortpkg.authoring.document_edits import VariantEntry
 from ortpkg.authoring.model_facts import complete_constraints, variant_metadata
 from ortpkg.authoring.variant_files import VariantFiles, collect_variant_files
-from ortpkg.devices.ep_names import CPU_EP
 from ortpkg.devices.hardware import DeviceType
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.frozen import EMPTY

@@ -16,8 +16,8 @@ from ortpkg.authoring import rules
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import data_files, why_not_a_data_file
-from ortpkg.devices.ep_names import CPU_EP
 from ortpkg.devices.hardware import DeviceType
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import Finding, ModelError, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.package.digests import (

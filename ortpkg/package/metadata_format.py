@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ortpkg.ep_names import is_known_ep, suggest_ep_name
 from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
 from ortpkg.package.documents import DocumentLimits, read_document
-from ortpkg.package.ep_names import KNOWN_EP_NAMES, suggest_ep_name
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.model_file import resolve_model
@@ -226,7 +226,7 @@ class _ComponentReader:
 
     def _read_constraints(self, body: Mapping[str, Any], declarations: list[_Declaration]) -> Constraints:
         ep = body.get("ep")
-        if ep is not None and ep not in KNOWN_EP_NAMES:
+        if ep is not None and not is_known_ep(ep):
             source = _where(declarations, "constraints", inner="ep")
             near = suggest_ep_name(ep)
             remedy = f"did you mean {near}?" if near else ""

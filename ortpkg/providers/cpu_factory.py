@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.ep_names import CPU_EP
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.ep_names import CPU_EP
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.version import __version__
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.ep_names import CPU_EP, OPENVINO_EP, ep_priority, resolve_ep_name, suggest_ep_name
 from ortpkg.devices.hardware import HardwareDevice
+from ortpkg.ep_names import CPU_EP, OPENVINO_EP, ep_priority, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import EpFactory

@@ -7,8 +7,8 @@ from typing import Any
 
 import onnxruntime
 
-from ortpkg.devices.ep_names import CPU_EP
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.whole_model import NUMERIC_TYPES, CompiledModel, WholeModel, WholeModelProvider

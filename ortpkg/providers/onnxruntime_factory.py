@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.devices.ep_names import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend

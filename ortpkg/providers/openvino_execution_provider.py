@@ -13,8 +13,8 @@ from typing import Any
 
 import openvino
 
-from ortpkg.devices.ep_names import OPENVINO_EP
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.providers.whole_model import CompiledModel, WholeModel, WholeModelProvider
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.devices.ep_names import OPENVINO_EP
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.pci_vendors import INTEL
+from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ortpkg.devices.architecture import runs_code_for
-from ortpkg.devices.ep_names import IMPLIED_DEVICE_TYPES, is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ortpkg.devices.ep_names import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.errors import UsageError, quoted
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ortpkg.devices.ep_names import OPENVINO_EP, QNN_EP
 from ortpkg.devices.hardware import DeviceType
+from ortpkg.ep_names import OPENVINO_EP, QNN_EP
 from ortpkg.package.package_info import VariantInfo
 
 _DEVICE_OPTIONS: dict[str, str] = {OPENVINO_EP: "device_type", QNN_EP: "backend_type"}

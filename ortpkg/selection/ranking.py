@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ortpkg.devices.ep_names import ep_priority
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.ep_names import ep_priority
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.policies import Policy, device_kind
 

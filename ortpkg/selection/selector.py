@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ortpkg.devices.ep_names import CPU_EP, is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.labels import hardware_label
+from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package.package_info import ComponentInfo, VariantInfo
 from ortpkg.selection.matches_variant import (

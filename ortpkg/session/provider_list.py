@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from ortpkg.devices.ep_names import CPU_EP, OPENVINO_EP, resolve_ep_name
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import CPU_EP, OPENVINO_EP, resolve_ep_name
 from ortpkg.errors import InvalidSessionOptionError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_registry import find_factory

@@ -1,4 +1,4 @@
-"""What is shipped: the schemas are the same files in a checkout, an sdist and a wheel, and the code reads them there."""
+"""What is shipped: the schemas are the same in a checkout, an sdist and a wheel, and the code reads them there."""
 
 import json
 import subprocess

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.devices.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.policies import POLICIES

@@ -7,8 +7,6 @@ An unknown name is never an error here: a package may name an execution provider
 
 from __future__ import annotations
 
-from ortpkg.devices.hardware import DeviceType
-
 CPU_EP = "CPUExecutionProvider"
 OPENVINO_EP = "OpenVINOExecutionProvider"
 QNN_EP = "QNNExecutionProvider"
@@ -76,26 +74,6 @@ EP_ALIASES: dict[str, str] = {
     "xnnpack": "XnnpackExecutionProvider",
     "cann": "CANNExecutionProvider",
     "azure": "AzureExecutionProvider",
-}
-
-#: What kind of device a provider is for, where its name alone decides. Used to rank and filter only where a provider
-#: reports no devices; a provider for several kinds (OpenVINO, QNN, DirectML, WebNN, CoreML) is not listed.
-IMPLIED_DEVICE_TYPES: dict[str, DeviceType] = {
-    "NvTensorRTRTXExecutionProvider": DeviceType.GPU,
-    "TensorrtExecutionProvider": DeviceType.GPU,
-    "CUDAExecutionProvider": DeviceType.GPU,
-    "MIGraphXExecutionProvider": DeviceType.GPU,
-    "ROCMExecutionProvider": DeviceType.GPU,
-    "WebGpuExecutionProvider": DeviceType.GPU,
-    "VitisAIExecutionProvider": DeviceType.NPU,
-    "RknpuExecutionProvider": DeviceType.NPU,
-    "VSINPUExecutionProvider": DeviceType.NPU,
-    "CANNExecutionProvider": DeviceType.NPU,
-    "DnnlExecutionProvider": DeviceType.CPU,
-    "XnnpackExecutionProvider": DeviceType.CPU,
-    "ACLExecutionProvider": DeviceType.CPU,
-    "ArmNNExecutionProvider": DeviceType.CPU,
-    CPU_EP: DeviceType.CPU,
 }
 
 _PRIORITIES = {name: position for position, name in enumerate(KNOWN_EPS)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.devices.ep_names import (
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.ep_names import (
     EP_ALIASES,
-    IMPLIED_DEVICE_TYPES,
     KNOWN_EPS,
     ep_priority,
     is_known_ep,
