@@ -41,6 +41,7 @@ from ortpkg.kernels import (
     tensor_index,
     tensor_layout,
     tensor_shape,
+    text,
     traditional_ml,
     tree_kernels,
 )
@@ -86,6 +87,7 @@ CPU_KERNEL_MODULES = (
     recurrent,
     microsoft_normalization,
     microsoft_attention,
+    text,
 )
 
 
