@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,25 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Val
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
 
+SizeRule = Callable[[OpKernelInfo, Sequence[Any]], int]
+
+#: (domain, operator) → how many elements its output will have, where that is more than a constant times its inputs.
+_OUTPUT_ELEMENTS: dict[tuple[str, str], SizeRule] = {
+    ("", "RoiAlign"): lambda info, inputs: (
+        len(inputs[1]) * inputs[0].shape[1] * info.attribute("output_height", 1) * info.attribute("output_width", 1)
+    ),
+    ("", "TfIdfVectorizer"): lambda info, inputs: (
+        inputs[0].size * (max(info.attribute("ngram_indexes"), default=0) + 1)
+    ),
+    ("ai.onnx.ml", "OneHotEncoder"): lambda info, inputs: (
+        inputs[0].size * len(info.attribute("cats_int64s") or info.attribute("cats_strings") or ())
+    ),
+}
+_WIDEST_ITEM = 8
+#: What an older version means where the reference knows the newer attribute only.
+_IMPLIED_ATTRIBUTES: dict[tuple[str, str, int], AttributeProto] = {
+    ("", "RoiAlign", 10): onnx.helper.make_attribute("coordinate_transformation_mode", "output_half_pixel"),
+}
 REFERENCE_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 _OLDEST_IR_WITH_EVERY_TYPE = 10
 
@@ -123,16 +142,18 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
     prepared = _evaluator(node, proto, version) if _is_prepared_once(schema) else None
     output_types = tuple(info.output_type(slot) for slot in range(len(node.outputs)))
     static_nbytes = sum(_static_nbytes(value_type) for value_type in output_types)
+    size_rule = _OUTPUT_ELEMENTS.get((node.domain, node.op_type))
     wanted = [name for name in proto.output if name]
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         if static_nbytes:
             context.check_allocation(static_nbytes)
+        if size_rule is not None:
+            context.check_allocation(size_rule(info, inputs) * _WIDEST_ITEM)
         context.check_cancelled()
         evaluator = prepared or _evaluator(node, proto, version, inputs)
         feeds = {name: _guarded(value) for name, value in zip(proto.input, inputs, strict=False) if name}
-        with np.errstate(all="ignore"):
-            found = dict(zip(wanted, evaluator.run(wanted, feeds), strict=True))
+        found = dict(zip(wanted, evaluator.run(wanted, feeds), strict=True))
         outputs = tuple(
             _normalised(found[name], output_type, inputs) if name else None
             for name, output_type in zip(proto.output, output_types, strict=True)
@@ -155,6 +176,9 @@ def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:
     for name, definition in schema.attributes.items():
         if name not in node.attributes and definition.default_value.type != AttributeProto.UNDEFINED:
             proto.attribute.append(definition.default_value)
+    implied = _IMPLIED_ATTRIBUTES.get((node.domain, node.op_type, schema.since_version))
+    if implied is not None:
+        proto.attribute.append(implied)
     return proto
 
 

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml on maps and categories; a sequence of maps is a list of dicts."""
+"""Operators of ai.onnx.ml on maps, categories and labels; a sequence of maps is a list of dicts."""
 
 from __future__ import annotations
 
@@ -70,11 +70,86 @@ def category_mapper(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.dtype == np.dtype(object):
-            out = context.output(0, x.shape, np.dtype(np.int64))
-            out.reshape(-1)[:] = [to_number.get(text, default_number) for text in x.ravel()]
-        else:
-            out = context.output(0, x.shape, np.dtype(object))
-            out.reshape(-1)[:] = [to_text.get(number, default_text) for number in x.ravel().tolist()]
-        return out
+            numbers_found = [to_number.get(text, default_number) for text in x.ravel()]
+            return _filled(context, x.shape, numbers_found, np.dtype(np.int64))
+        texts_found = [to_text.get(number, default_text) for number in x.ravel().tolist()]
+        return _filled(context, x.shape, texts_found, np.dtype(object))
 
     return compute
+
+
+@kernel("LabelEncoder", since=(1,), domain=_DOMAIN)
+def label_encoder_1(info: OpKernelInfo) -> Compute:
+    """Strings to their index in a list of classes, or indices back to strings."""
+    classes = info.attribute("classes_strings") or ()
+    to_index = {text: index for index, text in enumerate(classes)}
+    default_index = int(info.attribute("default_int64", -1))
+    default_text = str(info.attribute("default_string", "_Unused"))
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        if x.dtype == np.dtype(object):
+            indices = [to_index.get(text, default_index) for text in x.ravel()]
+            return _filled(context, x.shape, indices, np.dtype(np.int64))
+        texts = [classes[index] if 0 <= index < len(classes) else default_text for index in x.ravel().tolist()]
+        return _filled(context, x.shape, texts, np.dtype(object))
+
+    return compute
+
+
+@kernel("LabelEncoder", since=(2, 4), domain=_DOMAIN)
+def label_encoder(info: OpKernelInfo) -> Compute:
+    """Keys to values; NaN is a key like another. Keys and values are lists of one type each, or (4) tensors."""
+    keys, _ = _listed(info, "keys")
+    values, dtype = _listed(info, "values")
+    if len(keys) != len(values):
+        raise InvalidGraphError(
+            f"{info.node}: {len(keys)} keys and {len(values)} values do not pair", node_name=info.node.name
+        )
+    table = {_NAN if key != key else key: value for key, value in zip(keys, values, strict=True)}
+    default = _default_label(info, dtype)
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        found = [table.get(_NAN if key != key else key, default) for key in x.ravel().tolist()]
+        return _filled(context, x.shape, found, dtype)
+
+    return compute
+
+
+_NAN = object()  # stands for NaN as a key, which equals nothing, not even itself
+_LABEL_TYPES: dict[str, tuple[np.dtype[Any], Any]] = {
+    "strings": (np.dtype(object), "_Unused"),
+    "int64s": (np.dtype(np.int64), -1),
+    "floats": (np.dtype(np.float32), -0.0),
+}
+
+
+def _listed(info: OpKernelInfo, name: str) -> tuple[list[Any], np.dtype[Any]]:
+    """The keys or values of a LabelEncoder, as Python values of their element type, and that type."""
+    tensor = info.attribute(f"{name}_tensor")
+    if tensor is not None:
+        array = np.asarray(tensor)
+        array = array.astype(object) if array.dtype.kind in "SU" else array
+        return [x.decode() if isinstance(x, bytes) else x for x in array.ravel().tolist()], array.dtype
+    for suffix, (dtype, _) in _LABEL_TYPES.items():
+        found = info.attribute(f"{name}_{suffix}")
+        if found:
+            return np.array(found, dtype=dtype).tolist(), dtype
+    raise InvalidGraphError(f"{info.node} has no {name}", node_name=info.node.name)
+
+
+def _default_label(info: OpKernelInfo, dtype: np.dtype[Any]) -> Any:
+    tensor = info.attribute("default_tensor")
+    if tensor is not None and np.asarray(tensor).size:
+        found = np.asarray(tensor).ravel().tolist()[0]
+        return found.decode() if isinstance(found, bytes) else found
+    names = {"strings": "default_string", "int64s": "default_int64", "floats": "default_float"}
+    for suffix, (known, default) in _LABEL_TYPES.items():
+        if known == dtype:
+            return info.attribute(names[suffix], default)
+    return -1 if dtype.kind in "iu" else -0.0
+
+
+def _filled(context: OpKernelContext, shape: tuple[int, ...], values: list[Any], dtype: np.dtype[Any]) -> Tensor:
+    out = context.output(0, shape, dtype)
+    out.reshape(-1)[:] = values
+    return out

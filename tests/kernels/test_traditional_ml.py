@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from ortpkg.errors import InvalidGraphError
-from tests.kernels.node_runner import run_op
+from tests.kernels.backend_cases import cases_of, check_case
+from tests.kernels.node_runner import as_node, compute_node, run_op
 
 
 def ours(op_type: str, value: Any, **attributes: Any) -> Any:
@@ -51,3 +53,30 @@ def test_category_mapper_goes_both_ways_with_defaults() -> None:
 def test_category_mapper_refuses_lists_that_do_not_pair() -> None:
     with pytest.raises(InvalidGraphError, match="1 integers and 2 strings do not pair"):
         ours("CategoryMapper", np.array([1]), cats_int64s=[1], cats_strings=["a", "b"])
+
+
+@pytest.mark.parametrize("case", cases_of("LabelEncoder"), ids=lambda case: case.name)
+def test_onnx_cases_of_label_encoder(case: Any) -> None:
+    check_case(case)
+
+
+def label_encoded(version: int, x: Any, **attributes: Any) -> Any:
+    node = as_node(
+        helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", **attributes), {"ai.onnx.ml": version}
+    )
+    return compute_node(node, [x], version)[0].tolist()
+
+
+def test_label_encoder_1_goes_both_ways() -> None:
+    assert label_encoded(1, np.array(["b", "z"], dtype=object), classes_strings=["a", "b"]) == [1, -1]
+    assert label_encoded(1, np.array([0, 7]), classes_strings=["a", "b"]) == ["a", "_Unused"]
+
+
+def test_label_encoder_finds_nan() -> None:
+    x = np.array([1.5, np.nan, 3], np.float32)
+    assert label_encoded(2, x, keys_floats=[float("nan"), 1.5], values_strings=["nan", "x"]) == ["x", "nan", "_Unused"]
+
+
+def test_label_encoder_refuses_lists_that_do_not_pair() -> None:
+    with pytest.raises(InvalidGraphError, match="2 keys and 1 values do not pair"):
+        label_encoded(2, np.array([1]), keys_int64s=[1, 2], values_int64s=[1])

@@ -1,0 +1,115 @@
+"""GridSample: an image (N, C, *sizes) read at places that a grid gives, in two, three or more dimensions."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.kernels.element_types import widened
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+
+#: Version 16 calls two of the modes by other names.
+_MODES = {"linear": "linear", "bilinear": "linear", "nearest": "nearest", "cubic": "cubic", "bicubic": "cubic"}
+_PADDINGS = ("zeros", "border", "reflection")
+_CUBIC = -0.75
+_FARTHEST = float(1 << 40)
+
+#: For each of an axis's taps: index, whether there is such a pixel, weight.
+_Taps = list[tuple[Tensor, Tensor, Tensor]]
+
+
+@kernel("GridSample", since=(16, 20, 22))
+def grid_sample(info: OpKernelInfo) -> Compute:
+    mode, padding = str(info.attribute("mode", "linear")), str(info.attribute("padding_mode", "zeros"))
+    if mode not in _MODES or padding not in _PADDINGS:
+        raise InvalidGraphError(
+            f"{info.node}: no mode {quoted(mode)} with padding {quoted(padding)}", node_name=info.node.name
+        )
+    align_corners = bool(info.attribute("align_corners", 0))
+
+    def compute(context: OpKernelContext, x: Tensor, grid: Tensor) -> Tensor:
+        rank = x.ndim - 2
+        if rank < 1 or grid.ndim != x.ndim or grid.shape[0] != x.shape[0] or grid.shape[-1] != rank:
+            raise ValueError(f"a grid of shape {grid.shape} does not place points in images of shape {x.shape}")
+        spots = grid.shape[1:-1]
+        out = context.output(0, (*x.shape[:2], *spots), x.dtype)
+        context.check_allocation(2 * x.shape[1] * math.prod(spots) * np.dtype(np.float64).itemsize)
+        for image, places, target in zip(x, grid, out, strict=True):
+            context.check_cancelled()
+            points = widened(places).reshape(-1, rank)
+            # Coordinates come as x, y[, z]: the last axis first.
+            taps = [
+                _axis_taps(points[:, rank - 1 - axis], size, _MODES[mode], padding, align_corners)
+                for axis, size in enumerate(image.shape[1:])
+            ]
+            np.copyto(target, _interpolated(image, taps).reshape(target.shape), casting="unsafe")
+        return out
+
+    return compute
+
+
+def _interpolated(image: Tensor, taps: list[_Taps]) -> Tensor:
+    """The sum over all combinations of taps: (C, points)."""
+    sizes, flat = image.shape[1:], widened(image).reshape(image.shape[0], -1)
+    total = np.zeros((image.shape[0], len(taps[0][0][0])), flat.dtype if flat.dtype.kind in "fc" else np.float32)
+    if not flat.size:
+        return total
+    for combination in itertools.product(*taps):
+        indices, inside, weights = zip(*combination, strict=True)
+        values = flat[:, np.ravel_multi_index(indices, sizes)]
+        weight = np.prod(weights, axis=0) * np.all(inside, axis=0)
+        total += np.where(weight != 0, values * weight.astype(total.dtype), 0)
+    return total
+
+
+def _axis_taps(places: Tensor, size: int, mode: str, padding: str, align_corners: bool) -> _Taps:
+    """The pixels along one axis that a place between -1 and 1 reads, with their weights."""
+    if align_corners:
+        at, low, high = (places + 1) / 2 * (size - 1), 0.0, size - 1.0
+    else:
+        at, low, high = ((places + 1) * size - 1) / 2, -0.5, size - 0.5
+    at = np.clip(np.nan_to_num(at, nan=-_FARTHEST), -_FARTHEST, _FARTHEST)
+    if mode == "nearest":
+        at = np.rint(at)
+    if padding == "border":
+        at = np.where((at < low) | (at > high), np.clip(at, 0, size - 1), at)
+    elif padding == "reflection":
+        at = np.where((at < low) | (at > high), _reflected(at, low, high), at)
+    first = np.floor(at)
+    weights = _weights(at - first, mode)
+    start = first - (1 if mode == "cubic" else 0)
+    return [(*_pixel(start + step, size, padding, low, high), weight) for step, weight in enumerate(weights)]
+
+
+def _weights(offset: Tensor, mode: str) -> list[Tensor]:
+    """The weights of the taps around a place ``offset`` after its floor. Source: Keys' cubic kernel with a = -0.75."""
+    if mode == "nearest":
+        return [np.ones_like(offset)]
+    if mode == "linear":
+        return [1 - offset, offset]
+    distances = (offset + 1, offset, 1 - offset, 2 - offset)
+    near = [((_CUBIC + 2) * d - (_CUBIC + 3)) * d * d + 1 for d in distances[1:3]]
+    far = [((_CUBIC * d - 5 * _CUBIC) * d + 8 * _CUBIC) * d - 4 * _CUBIC for d in (distances[0], distances[3])]
+    return [far[0], *near, far[1]]
+
+
+def _pixel(index: Tensor, size: int, padding: str, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """The pixel that an index means under the padding, and whether there is one."""
+    inside = (index >= 0) & (index <= size - 1)
+    if padding == "reflection":
+        index = np.where(inside, index, np.rint(_reflected(index, low, high)))
+    last = max(size - 1, 0)
+    return np.clip(index, 0, last).astype(np.intp), np.ones_like(inside) if padding != "zeros" else inside
+
+
+def _reflected(at: Tensor, low: float, high: float) -> Tensor:
+    """Places thrown back at both ends until they lie between them."""
+    extent = high - low
+    if extent <= 0:
+        return np.full_like(at, low)
+    distance = np.abs(at - low) % (2 * extent)
+    return low + np.where(distance > extent, 2 * extent - distance, distance)

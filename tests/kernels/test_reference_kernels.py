@@ -1,0 +1,177 @@
+"""Operators that run on onnx.reference: what the wrapper adds to it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from ortpkg.errors import InvalidGraphError, LimitExceededError
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import ElementType, TensorType, ValueType
+from ortpkg.kernels.op_kernel import Compute, Tensor
+from ortpkg.kernels.reference_kernels import find_reference_kernel, has_reference_implementation
+from tests.kernels.node_runner import NodeInfo, RunContext, as_node
+
+
+class TypedInfo(NodeInfo):
+    """An OpKernelInfo that knows the type of the first output."""
+
+    first_output: ValueType | None = None
+
+    def output_type(self, slot: int) -> ValueType | None:
+        return self.first_output if slot == 0 else None
+
+
+def made(
+    op_type: str,
+    inputs: list[str],
+    outputs: list[str],
+    *,
+    version: int,
+    domain: str = "",
+    output_type: ValueType | None = None,
+    **attributes: Any,
+) -> Compute:
+    proto = helper.make_node(op_type, inputs, outputs, domain=domain, **attributes)
+    node = as_node(proto, {domain: version})
+    definition = find_reference_kernel(node, {domain: version})
+    assert definition is not None
+    info = TypedInfo(node=node, opset=version)
+    info.first_output = output_type
+    return definition.factory(info)
+
+
+def matrix(seed: int = 0) -> Tensor:
+    return np.random.default_rng(seed).normal(size=(3, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("domain", "op_type", "version", "expected"),
+    [
+        ("", "Det", 22, True),
+        ("", "MeanVarianceNormalization", 13, True),  # by its function body
+        ("", "Gelu", 20, True),  # by the body that its types make
+        ("", "Loop", 21, False),  # a sub-graph would escape the session's limits
+        ("", "NoSuchOperator", 21, False),
+        ("ai.onnx.ml", "Binarizer", 1, True),
+        ("ai.onnx.preview.training", "Adam", 1, True),
+        ("ai.onnx.preview.training", "Gradient", 1, False),
+        ("com.microsoft", "Gelu", 1, False),
+    ],
+)
+def test_knows_what_the_reference_implements(domain: str, op_type: str, version: int, expected: bool) -> None:
+    assert has_reference_implementation(domain, op_type, version) is expected
+
+
+def test_operator_without_implementation_is_no_kernel_and_no_error() -> None:
+    node = Graph().add_node("NoSuchOperator", ["x"], ["y"], since_version=1)
+    assert find_reference_kernel(node, {"": 21}) is None
+
+
+@pytest.mark.parametrize(("op_type", "version"), [("MeanVarianceNormalization", 13), ("Gelu", 20)])
+def test_function_is_computed_by_its_body(op_type: str, version: int) -> None:
+    x = matrix().reshape(1, 3, 4, 1)
+    result = made(op_type, ["x"], ["y"], version=version)(RunContext(), x)
+    assert result.shape == x.shape
+    assert result.dtype == np.float32
+
+
+def test_left_out_inputs_and_outputs() -> None:
+    compute = made("Dropout", ["x", ""], ["y", ""], version=13)
+    y, mask = compute(RunContext(), matrix(), None)
+    assert (y == matrix()).all()
+    assert mask is None
+
+
+def test_value_given_twice_is_fed_twice() -> None:
+    y = made("Sum", ["x", "x"], ["y"], version=13)(RunContext(), matrix(), matrix())
+    np.testing.assert_array_equal(y, 2 * matrix())
+
+
+def test_output_never_shares_memory_with_an_input() -> None:
+    x = matrix()
+    y = made("Identity", ["x"], ["y"], version=21)(RunContext(), x)
+    assert not np.may_share_memory(x, y)
+    assert y.flags.writeable
+
+
+def test_output_has_the_inferred_element_type() -> None:
+    double = TensorType(ElementType.DOUBLE, None)
+    y = made("Det", ["x"], ["y"], version=22, output_type=double)(RunContext(), np.eye(2, dtype=np.float32))
+    assert y.dtype == np.float64
+    assert isinstance(y, np.ndarray)  # the reference gives a numpy scalar
+
+
+def test_strings_are_objects() -> None:
+    compute = made("StringNormalizer", ["x"], ["y"], version=10, case_change_action="UPPER")
+    assert compute(RunContext(), np.array(["a", "b"], dtype=object)).dtype == np.dtype(object)
+
+
+def test_missing_required_attribute_is_an_error_with_the_nodes_name() -> None:
+    with pytest.raises(InvalidGraphError, match="TfIdfVectorizer node 'TfIdfVectorizer'") as caught:
+        made("TfIdfVectorizer", ["x"], ["y"], version=9)
+    assert caught.value.node_name == "TfIdfVectorizer"
+
+
+def test_older_version_means_what_it_meant() -> None:
+    node = as_node(helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], mode="max"), {"": 10})
+    definition = find_reference_kernel(node, {"": 10})
+    assert definition is not None
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    box, batch = np.float32([[0, 0, 2, 2]]), np.int64([0])  # type: ignore[arg-type]
+    old = definition.factory(NodeInfo(node=node, opset=10))(RunContext(), x, box, batch)
+    compute = made("RoiAlign", ["x", "r", "b"], ["y"], version=16, mode="max")
+    assert old.item() != compute(RunContext(), x, box, batch).item()  # half_pixel came with version 16
+
+
+@pytest.mark.parametrize(
+    ("compute", "inputs"),
+    [
+        (
+            lambda: made("RoiAlign", ["x", "r", "b"], ["y"], version=16, output_height=10**5, output_width=10**5),
+            (np.zeros((1, 1, 2, 2), np.float32), np.zeros((1, 4), np.float32), np.zeros(1, np.int64)),
+        ),
+        (
+            lambda: made("Det", ["x"], ["y"], version=22, output_type=TensorType(ElementType.FLOAT, (10**6,))),
+            (np.eye(2, dtype=np.float32),),
+        ),
+    ],
+)
+def test_output_that_passes_the_memory_limit_is_refused_before_it_is_made(
+    compute: Any, inputs: tuple[Tensor, ...]
+) -> None:
+    with pytest.raises(LimitExceededError):
+        compute()(RunContext(limit_nbytes=1_000_000), *inputs)
+
+
+@pytest.mark.requirement("D09", "D10")
+@pytest.mark.parametrize("op_type", ["Det", "Gelu"])
+def test_one_kernel_serves_many_threads(op_type: str) -> None:
+    compute = made(op_type, ["x"], ["y"], version=22)
+    inputs = [np.random.default_rng(seed).normal(size=(4, 4)).astype(np.float32) for seed in range(8)]
+    expected = [compute(RunContext(), x) for x in inputs]
+    found: dict[int, list[bool]] = {}
+
+    def work(index: int) -> None:
+        found[index] = [np.array_equal(compute(RunContext(), inputs[index]), expected[index]) for _ in range(30)]
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(all(results) for results in found.values())
+    assert len(found) == len(inputs)
+
+
+def test_node_is_left_as_it_was() -> None:
+    node: Node = as_node(helper.make_node("Det", ["x"], ["y"]), {"": 22})
+    before = (node.inputs, node.outputs, dict(node.attributes))
+    definition = find_reference_kernel(node, {"": 22})
+    assert definition is not None
+    definition.factory(NodeInfo(node=node, opset=22))(RunContext(), np.eye(2, dtype=np.float32))
+    assert (node.inputs, node.outputs, dict(node.attributes)) == before
