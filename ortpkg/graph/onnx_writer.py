@@ -135,9 +135,10 @@ def inline_tensor(initializer: Initializer) -> onnx.TensorProto:
 
 def tensor_header(initializer: Initializer) -> onnx.TensorProto:
     """An initializer's name, type and shape as a message, without data."""
-    return onnx.TensorProto(
-        name=initializer.name, data_type=int(initializer.element_type), dims=list(initializer.shape)
-    )
+    tensor = onnx.TensorProto(data_type=int(initializer.element_type), dims=list(initializer.shape))
+    if initializer.name:
+        tensor.name = initializer.name
+    return tensor
 
 
 class _ExternalTensors:
@@ -171,7 +172,7 @@ class _Writer:
 
     def write_graph(self, graph: Graph, proto: onnx.GraphProto) -> None:
         proto.name = graph.name
-        proto.doc_string = graph.doc_string
+        _set_doc_string(proto, graph.doc_string)
         _add_entries(proto.metadata_props, graph.metadata)
         for initializer in graph.initializers.values():
             if isinstance(initializer, SparseInitializer):
@@ -202,7 +203,7 @@ class _Writer:
         proto.name = node.name
         proto.input.extend(node.inputs)
         proto.output.extend(node.outputs)
-        proto.doc_string = node.doc_string
+        _set_doc_string(proto, node.doc_string)
         _add_entries(proto.metadata_props, node.metadata)
         for name, attribute in node.attributes.items():
             self._write_attribute(attribute, proto.attribute.add(name=name))
@@ -252,17 +253,23 @@ def _value_info(graph: Graph, name: str) -> onnx.ValueInfoProto:
         proto.type.CopyFrom(_type_proto(value_type))
     annotation = graph.annotations.get(name)
     if annotation is not None:
-        proto.doc_string = annotation.doc_string
+        _set_doc_string(proto, annotation.doc_string)
         _add_entries(proto.metadata_props, annotation.metadata)
         if annotation.denotation:
             proto.type.denotation = annotation.denotation
         for dimension, denotation in zip(proto.type.tensor_type.shape.dim, annotation.dim_denotations, strict=False):
-            dimension.denotation = denotation
+            if denotation:
+                dimension.denotation = denotation
     return proto
 
 
 def _type_proto(value_type: ValueType | None) -> onnx.TypeProto:
     return onnx.TypeProto() if value_type is None else value_type_to_proto(value_type)
+
+
+def _set_doc_string(proto: onnx.GraphProto | onnx.NodeProto | onnx.ValueInfoProto, text: str) -> None:
+    if text:
+        proto.doc_string = text
 
 
 def _add_entries(target: Iterable[onnx.StringStringEntryProto], entries: Mapping[str, str]) -> None:

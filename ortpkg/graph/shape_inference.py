@@ -31,6 +31,7 @@ from ortpkg.graph.value_types import value_type_from_proto
 _log = logging.getLogger(__name__)
 
 _LARGEST_SENT_NBYTES = 2048
+_NAMES_IN_USE = "names of dimensions in use"
 
 
 def infer_types(model: Model) -> None:
@@ -60,6 +61,15 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
             pending.extend(node.subgraphs.values())
 
 
+def _dimension_names(graph: Graph) -> list[str]:
+    """Names of symbolic dimensions that the model declares, each once."""
+    found: dict[str, None] = {}
+    for current in _graphs(graph):
+        for value_type in current.types.values():
+            found |= dict.fromkeys(name for name in _shape(value_type) or () if isinstance(name, str))
+    return list(found)
+
+
 def _infer(model: Model, *, only_undefined_operators: bool) -> onnx.GraphProto | None:
     """The graph with inferred types; None where inference fails as a whole.
 
@@ -73,6 +83,9 @@ def _infer(model: Model, *, only_undefined_operators: bool) -> onnx.GraphProto |
 
     options = WriteOptions(tensor=_sent_tensor, attribute_tensor=_sent_tensor, keeps_type=keeps_type)
     proto = to_model_proto(model, options=options)
+    # Inference makes up names for new dimensions. It avoids those that it sees, so show it all that the model has.
+    names = _dimension_names(model.graph)
+    proto.graph.value_info.append(onnx.helper.make_tensor_value_info(_NAMES_IN_USE, int(ElementType.FLOAT), names))
     try:
         return onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
@@ -123,14 +136,24 @@ def _lacks_declared(graph: Graph, proto: onnx.GraphProto) -> bool:
             if current.producer_of(name) is None:
                 continue
             found = inferred.get(name)
-            if found is None or (_shape(found) is None and _shape(declared) is not None):
+            if found is None or _knows_less(_shape(found), _shape(declared)):
                 return True
     return False
+
+
+def _knows_less(inferred: Shape | None, declared: Shape | None) -> bool:
+    if declared is None or inferred is None:
+        return inferred is None and declared is not None
+    return len(inferred) == len(declared) and any(
+        isinstance(mine, int) and not isinstance(found, int) for found, mine in zip(inferred, declared, strict=True)
+    )
 
 
 def _take_over(graph: Graph, proto: onnx.GraphProto) -> None:
     for current, message in _pairs(graph, proto):
         for name, inferred in _inferred_types(message).items():
+            if current.producer_of(name) is None:
+                continue
             declared = current.types.get(name)
             current.set_type(name, _merged(current, name, declared, inferred))
 

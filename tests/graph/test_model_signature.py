@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ortpkg.errors import InvalidGraphError, ModelFileError, ModelNotFoundError
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_signature import ContextFile, ExternalFile, read_model_signature, signature_of
-
-HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
-SaveModel = Callable[..., Path]
+from tests.graph.model_factories import external_tensor, parse, save
 
 
-def parse(text: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(HEADER + text)
+def test_lists_inputs_and_outputs_with_type_and_shape(tmp_path: Path) -> None:
+    proto = parse("g (float[N, 3, ?] x, int64 k) => (float[N, 3, M] y) { y = Relu(x) }")
 
-
-def external_tensor(name: str, location: str, *, dims: tuple[int, ...] = (4,), **entries: int) -> TensorProto:
-    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
-    for key, value in {"location": location, **entries}.items():
-        tensor.external_data.add(key=key, value=str(value))
-    return tensor
-
-
-def test_lists_inputs_and_outputs_with_type_and_shape(save_model: SaveModel) -> None:
-    signature = read_model_signature(save_model("g (float[N, 3, ?] x, int64 k) => (float[N, 3, M] y) { y = Relu(x) }"))
+    signature = read_model_signature(save(proto, tmp_path))
 
     assert [(value.name, value.type, value.shape) for value in signature.inputs] == [
         ("x", "tensor(float)", ("N", 3, None)),
@@ -42,11 +29,11 @@ def test_lists_inputs_and_outputs_with_type_and_shape(save_model: SaveModel) -> 
     assert signature.ir_version == 10
 
 
-def test_leaves_out_inputs_that_have_a_default(save_model: SaveModel) -> None:
+def test_leaves_out_inputs_that_have_a_default(tmp_path: Path) -> None:
     model = parse("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
 
-    assert [value.name for value in read_model_signature(save_model(model)).inputs] == ["x"]
+    assert [value.name for value in read_model_signature(save(model, tmp_path)).inputs] == ["x"]
 
 
 def test_names_the_types_of_sequences() -> None:
@@ -58,7 +45,7 @@ def test_names_the_types_of_sequences() -> None:
     assert (output.type, output.shape) == ("seq(tensor(float))", None)
 
 
-def test_finds_external_files_of_initializers_attributes_sub_graphs_and_functions(save_model: SaveModel) -> None:
+def test_finds_external_files_of_initializers_attributes_sub_graphs_and_functions(tmp_path: Path) -> None:
     model = parse(
         """g (bool c, float[4] x) => (float[4] y) {
             y = If (c) <then_branch = t () => (float[4] a) { a = Identity(x) },
@@ -72,7 +59,7 @@ def test_finds_external_files_of_initializers_attributes_sub_graphs_and_function
     constant.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t.CopyFrom(external_tensor("k", "attr.bin"))
     model.functions.append(helper.make_function("local", "F", [], ["k"], [constant], [helper.make_opsetid("", 21)]))
 
-    assert read_model_signature(save_model(model)).external_files == (
+    assert read_model_signature(save(model, tmp_path)).external_files == (
         ExternalFile(location="weights.bin", nbytes=4096 + 64),
         ExternalFile(location="sub/inner.bin", nbytes=24),
         ExternalFile(location="attr.bin", nbytes=16),
@@ -181,8 +168,8 @@ def test_refuses_truncated_files(tmp_path: Path) -> None:
         read_model_signature(path)
 
 
-def test_refuses_files_over_the_size_limit(save_model: SaveModel) -> None:
-    path = save_model("g (float[4] x) => (float[4] y) { y = Relu(x) }")
+def test_refuses_files_over_the_size_limit(tmp_path: Path) -> None:
+    path = save(parse("g (float[4] x) => (float[4] y) { y = Relu(x) }"), tmp_path)
 
     with pytest.raises(ModelFileError, match="may have at most 10"):
         read_model_signature(path, limits=ModelLimits(model_nbytes=10))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnx.parser
 import pytest
 from onnx import numpy_helper
 
 from ortpkg.graph.wire_format import WireFormatError, cut_weights
-
-HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
+from tests.graph.model_factories import parse
 
 
 def model_with_weights() -> onnx.ModelProto:
-    model = onnx.parser.parse_model(HEADER + "g (float[4] x) => (float[4] y) { y = Add(x, w) }")
+    model = parse("g (float[4] x) => (float[4] y) { y = Add(x, w) }")
     for name, size in (("small", 3), ("w", 4096), ("v", 1000)):
         model.graph.initializer.append(numpy_helper.from_array(np.arange(size, dtype=np.float32), name))
     model.doc_string = "kept"

@@ -1,0 +1,158 @@
+"""Types from ONNX's inference, and what happens where a model declares something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from ortpkg.errors import InvalidGraphError
+from ortpkg.graph.graph import Graph
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shape_inference import infer_types
+from ortpkg.graph.types import ElementType, Shape, TensorType
+from tests.graph.model_factories import external_tensor, parse, save
+
+
+def inferred(text: str, weights: dict[str, Any] | None = None) -> Graph:
+    model = load_model(parse(text, weights))
+    infer_types(model)
+    return model.graph
+
+
+def shape_of(graph: Graph, value: str) -> Shape | None:
+    value_type = graph.types[value]
+    assert isinstance(value_type, TensorType)
+    return value_type.shape
+
+
+def test_symbolic_dimensions_reach_the_outputs() -> None:
+    graph = inferred("g (float[N, 3] x) => (y) { a = MatMul(x, w) y = Relu(a) }", {"w": np.ones((3, 5), np.float32)})
+
+    assert graph.types["y"] == TensorType(ElementType.FLOAT, ("N", 5))
+    assert graph.types["w"] == TensorType(ElementType.FLOAT, (3, 5))
+
+
+def test_shapes_that_are_computed_are_followed() -> None:
+    graph = inferred(
+        """g (float[N, 4, 6] x) => (y) <int64[1] rest = {24}, int64[1] axes = {0}, int64 i = {0}>
+           { s = Shape(x) n = Gather(s, i) m = Unsqueeze(n, axes) t = Concat <axis = 0> (m, rest) y = Reshape(x, t) }"""
+    )
+
+    assert shape_of(graph, "y") == ("N", 24)
+
+
+def test_constant_shapes_are_followed_though_other_weights_stay_behind() -> None:
+    graph = inferred(
+        "g (float[2, 3, 4] x) => (y) <int64[2] s = {6, 4}> { a = Reshape(x, s) y = MatMul(a, w) }",
+        {"w": np.ones((4, 4096), np.float32)},
+    )
+
+    assert shape_of(graph, "y") == (6, 4096)
+
+
+def test_sub_graphs_get_types_too() -> None:
+    graph = inferred(
+        """g (bool c, float[N] x) => (y) { t = Neg(x)
+           y = If (c) <then_branch = b1 () => (p) { q = Exp(t) p = Relu(q) },
+                       else_branch = b2 () => (r) { r = Abs(x) }> }"""
+    )
+
+    (node,) = (node for node in graph.nodes if node.op_type == "If")
+    assert node.subgraphs["then_branch"].types["q"] == TensorType(ElementType.FLOAT, ("N",))
+    assert shape_of(graph, "y") == ("N",)
+
+
+def test_declared_types_help_past_operators_that_nobody_knows() -> None:
+    graph = inferred("g (float[2] x) => (y) <float[2, 7] a> { a = com.microsoft.Unknown(x) b = Exp(a) y = Relu(b) }")
+
+    assert shape_of(graph, "y") == (2, 7)
+
+
+def test_declared_types_help_past_shapes_that_only_a_run_knows() -> None:
+    graph = inferred(
+        "g (float[N] x, int64[2] s) => (y) <float[2, 7] a> { a = Reshape(x, s) y = Transpose <perm = [1, 0]> (a) }"
+    )
+
+    assert shape_of(graph, "a") == (2, 7)
+    assert shape_of(graph, "y") == (7, 2)
+
+
+def test_outputs_keep_the_names_of_their_dimensions() -> None:
+    assert shape_of(inferred("g (float[N, 3] x) => (float[batch, 3] y) { y = Relu(x) }"), "y") == ("batch", 3)
+
+
+def test_declared_dimensions_fill_what_inference_leaves_open() -> None:
+    graph = inferred("g (float[2, 3] x, int64[2] s) => (float[6, 1] y) { y = Reshape(x, s) }")
+
+    assert shape_of(graph, "y") == (6, 1)
+
+
+def test_a_dimension_that_inference_makes_up_gets_a_name_that_the_model_does_not_use() -> None:
+    graph = inferred(
+        "g (float[N] x, int64[1] s) => (float[unk__0] y, z) { a = NonZero(x) z = Cast <to = 1> (a) y = Expand(x, s) }"
+    )
+
+    made_up = shape_of(graph, "a")
+    assert made_up is not None
+    assert isinstance(made_up[1], str)
+    assert made_up[1] != "unk__0"
+    assert shape_of(graph, "y") == ("unk__0",)
+
+
+def test_where_declared_and_inferred_dimensions_differ_neither_is_believed() -> None:
+    graph = inferred("g (float[2, 3] x) => (float[2, 4] y) <float[9, 3] a> { a = Relu(x) y = Exp(a) }")
+
+    assert shape_of(graph, "a") == (None, 3)
+    assert shape_of(graph, "y") == (2, None)
+
+
+def test_where_declared_and_inferred_ranks_differ_neither_is_believed() -> None:
+    assert shape_of(inferred("g (float[2, 3] x) => (float[2] y) { y = Relu(x) }"), "y") is None
+
+
+@pytest.mark.parametrize("declared", ["int64[2]", "seq(float[2])"])
+def test_refuses_a_declared_type_that_the_node_does_not_make(declared: str) -> None:
+    with pytest.raises(InvalidGraphError, match=r"'y' is declared as .*, but Relu node 'n1' makes a tensor\(float\)"):
+        inferred(f"g (float[2] x) => ({declared} y) {{ [n1] y = Relu(x) }}")
+
+
+def test_a_node_that_cannot_be_inferred_leaves_its_type_unknown() -> None:
+    graph = inferred("g (float[2, 3] x, float[4, 5] z) => (y) { a = MatMul(x, z) y = Relu(x) }")
+
+    assert shape_of(graph, "y") == (2, 3)
+    assert graph.type_of("a") in (None, TensorType(ElementType.FLOAT, None))
+
+
+def test_weights_over_protobufs_limit_are_no_matter(tmp_path: Path) -> None:
+    proto = parse("g (float[2, 65536] x) => (y) { y = MatMul(x, w) }")
+    proto.graph.initializer.append(external_tensor("w", "w.bin", dims=(65536, 16384)))
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(65536 * 16384 * 4)  # 4 GiB, sparse on disk
+
+    model = load_model(save(proto, tmp_path))
+    infer_types(model)
+
+    assert model.graph.types["y"] == TensorType(ElementType.FLOAT, (2, 16384))
+
+
+def test_is_not_confused_by_nodes_out_of_order() -> None:
+    proto = parse("g (float[2] x) => (y) { y = Relu(a) a = Cast <to = 7> (x) }")
+    proto.graph.node[0].CopyFrom(helper.make_node("Neg", ["a"], ["y"]))
+    model = load_model(proto)
+    infer_types(model)
+
+    assert model.graph.types["y"] == TensorType(ElementType.INT64, (2,))
+
+
+def test_whole_inference_failing_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_arguments: Any, **_options: Any) -> onnx.ModelProto:
+        raise onnx.shape_inference.InferenceError("no")
+
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", fails)
+
+    assert "y" not in inferred("g (float[2] x) => (y) { y = Relu(x) }").types
