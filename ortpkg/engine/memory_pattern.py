@@ -7,17 +7,18 @@ allocation plan, so that a pattern stays right even for a value that the traced 
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from types import MappingProxyType
 
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, OrtDevice
 from ortpkg.errors import UsageError
 
-#: Above this many buffers the quadratic best layout gives way to a sweep over the steps.
-_MOST_BUFFERS_FOR_BEST_LAYOUT = 1000
+#: With more buffers only the layout in the order of the steps is made; the other one is quadratic.
+_MOST_BUFFERS_FOR_BEST_LAYOUT = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,14 +198,16 @@ def plan_memory_pattern(
 def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
     """Offsets for ``buffers``, multiples of ``alignment``, no two sharing a byte while both are in use.
 
-    Best fit, the largest buffer first; with very many buffers, by the step in which they begin instead. Of equal
-    candidates the earlier one wins, so that equal input gives an equal layout.
+    Two layouts are made and the smaller one is taken: best fit with the largest buffer first (quadratic, so not with
+    very many buffers), and best fit in the order in which the buffers begin. Of equal candidates the earlier one wins,
+    so that equal input gives an equal layout.
     """
-    if len(buffers) > _MOST_BUFFERS_FOR_BEST_LAYOUT:
-        offsets = _lay_out_by_step(buffers, alignment)
-    else:
-        offsets = _lay_out_by_size(buffers, alignment)
-    peak = max((offsets[buffer.owner] + _aligned(buffer.nbytes, alignment) for buffer in buffers), default=0)
+    offsets = _lay_out_by_step(buffers, alignment)
+    peak = _peak(buffers, offsets, alignment)
+    if len(buffers) <= _MOST_BUFFERS_FOR_BEST_LAYOUT:
+        by_size = _lay_out_by_size(buffers, alignment)
+        if _peak(buffers, by_size, alignment) < peak:
+            offsets, peak = by_size, _peak(buffers, by_size, alignment)
     sizes = {buffer.owner: buffer.nbytes for buffer in buffers}
     return MemoryPattern(peak_size=peak, offsets=MappingProxyType(offsets), sizes=MappingProxyType(sizes))
 
@@ -223,27 +226,24 @@ def least_possible_peak(buffers: Sequence[Buffer]) -> int:
     return peak
 
 
+def _peak(buffers: Sequence[Buffer], offsets: Mapping[int, int], alignment: int) -> int:
+    return max((offsets[buffer.owner] + _aligned(buffer.nbytes, alignment) for buffer in buffers), default=0)
+
+
 def _lay_out_by_size(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
-    placed: list[tuple[int, int, Buffer]] = []
+    placed: list[tuple[int, int, int, int, Buffer]] = []
     offsets: dict[int, int] = {}
     for buffer in sorted(buffers, key=lambda buffer: (-buffer.nbytes, buffer.first, buffer.owner)):
-        taken = [(offset, end) for offset, end, other in placed if buffer.overlaps(other)]
+        begin, last = buffer.first, buffer.last
+        taken = [
+            (offset, end)
+            for offset, end, other_begin, other_last, other in placed
+            if other_begin <= last and begin <= other_last and buffer.overlaps(other)
+        ]
         need = _aligned(buffer.nbytes, alignment)
         offset = _best_gap(taken, need)
         offsets[buffer.owner] = offset
-        insort(placed, (offset, offset + need, buffer), key=lambda entry: entry[:2])
-    return offsets
-
-
-def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
-    live: list[tuple[int, int, int]] = []
-    offsets: dict[int, int] = {}
-    for buffer in sorted(buffers, key=lambda buffer: (buffer.first, -buffer.nbytes, buffer.owner)):
-        live = [entry for entry in live if entry[2] >= buffer.first]
-        need = _aligned(buffer.nbytes, alignment)
-        offset = _best_gap([(start, end) for start, end, _ in live], need)
-        offsets[buffer.owner] = offset
-        insort(live, (offset, offset + need, buffer.last))
+        insort(placed, (offset, offset + need, begin, last, buffer), key=lambda entry: entry[:2])
     return offsets
 
 
@@ -258,6 +258,56 @@ def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
             best, best_size = reached, gap
         reached = max(reached, end)
     return reached if best is None else best
+
+
+def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
+    """Allocates and frees in the order of the steps; a buffer keeps its place from its first step to its last."""
+    free = _FreeRanges()
+    ending: list[tuple[int, int, int]] = []
+    offsets: dict[int, int] = {}
+    for buffer in sorted(buffers, key=lambda buffer: (buffer.first, -buffer.nbytes, buffer.owner)):
+        while ending and ending[0][0] < buffer.first:
+            _, offset, need = heappop(ending)
+            free.give_back(offset, need)
+        need = _aligned(buffer.nbytes, alignment)
+        offsets[buffer.owner] = free.take(need)
+        heappush(ending, (buffer.last, offsets[buffer.owner], need))
+    return offsets
+
+
+class _FreeRanges:
+    """Free ranges below the highest byte handed out so far, sorted by start, none touching another."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []
+        self._top = 0
+
+    def take(self, need: int) -> int:
+        """The start of the smallest free range that holds ``need`` bytes, else the end of all that is in use."""
+        fitting = [(end - start, start) for start, end in self._ranges if end - start >= need]
+        if fitting:
+            _, start = min(fitting)
+            position = bisect_left(self._ranges, (start, 0))
+            _, end = self._ranges[position]
+            self._ranges[position : position + 1] = [(start + need, end)] if end - start > need else []
+            return start
+        if self._ranges and self._ranges[-1][1] == self._top:
+            start, _ = self._ranges.pop()
+        else:
+            start = self._top
+        self._top = start + need
+        return start
+
+    def give_back(self, start: int, nbytes: int) -> None:
+        """Frees a range, joined with the free ranges beside it."""
+        end = start + nbytes
+        position = bisect_left(self._ranges, (start, 0))
+        if position < len(self._ranges) and self._ranges[position][0] == end:
+            end = self._ranges.pop(position)[1]
+        if position > 0 and self._ranges[position - 1][1] == start:
+            position -= 1
+            start = self._ranges.pop(position)[0]
+        self._ranges.insert(position, (start, end))
 
 
 def _aligned(nbytes: int, alignment: int) -> int:
