@@ -19,6 +19,7 @@ from ortpkg.kernels import (
     flex_attention,
     gemm,
     generators,
+    grid_sample,
     image,
     microsoft_attention,
     microsoft_matmul,
@@ -88,6 +89,7 @@ CPU_KERNEL_MODULES = (
     microsoft_normalization,
     microsoft_attention,
     text,
+    grid_sample,
 )
 
 
