@@ -24,7 +24,8 @@ from ortpkg.authoring.removal import check_component_is_free, files_of_component
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
-from ortpkg.package.file_operations import FileOperations, Progress
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.hashing import Progress
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageInfo

@@ -24,12 +24,12 @@ from ortpkg.package.digests import (
     DIGESTS_FILE,
     STAGING_PREFIX,
     DifferenceKind,
-    Progress,
     check_digests,
     read_digests,
 )
 from ortpkg.package.documents import read_document
 from ortpkg.package.findings import finding
+from ortpkg.package.hashing import Progress
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.model_file import GENAI_CONFIG
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo

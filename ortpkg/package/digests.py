@@ -18,8 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.documents import DocumentLimits, dump_document, read_document
 from ortpkg.package.findings import finding
+from ortpkg.package.hashing import FileDigest, HashedFile, Progress, hash_files
 from ortpkg.package.rules import DOCUMENT_SHAPE
 from ortpkg.package.schemas import check_schema
 
@@ -35,20 +35,9 @@ DIGESTS_FILE = "digests.json"
 STAGING_PREFIX = ".ortpkg-"
 """Names in the root that start so hold what a change in progress (or an interrupted one) has not published."""
 
-_CHUNK_NBYTES = 4 * 1024 * 1024
 _MOST_FILES = 100_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * _MOST_FILES)
-
-Progress = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileDigest:
-    """What one file's bytes are."""
-
-    sha256: str
-    nbytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,33 +96,13 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestDifference:
-    """One file that is not as recorded; ``message`` says it in a sentence."""
+    """One file that is not as recorded; ``message`` says it in a sentence, digests are "" where there is none."""
 
     kind: DifferenceKind
     file: str
     message: str
     expected: str = ""
     actual: str = ""
-
-
-def hash_file(path: Path, *, name: str = "", progress: Progress | None = None) -> FileDigest:
-    """SHA-256 and size of a regular file, read in chunks. OSError where it cannot be read or is not regular."""
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise OSError("not a regular file")
-    sha256, done = hashlib.sha256(), 0
-    with path.open("rb", buffering=0) as stream:
-        nbytes = os.fstat(stream.fileno()).st_size
-        while chunk := stream.read(_CHUNK_NBYTES):
-            sha256.update(chunk)
-            done += len(chunk)
-            if progress is not None:
-                progress(name or path.name, done, max(done, nbytes))
-    return FileDigest(sha256=sha256.hexdigest(), nbytes=done)
-
-
-def hash_bytes(content: bytes) -> FileDigest:
-    """The digest that a file with ``content`` has."""
-    return FileDigest(sha256=hashlib.sha256(content).hexdigest(), nbytes=len(content))
 
 
 def list_files(root: Path) -> tuple[str, ...]:
@@ -160,7 +129,11 @@ def compute_digests(root: Path, *, progress: Progress | None = None) -> PackageD
     """
     names = list_files(root)
     _check_paths(root, names)
-    files = {name: RecordedFile.of(hash_file(root / name, name=name, progress=progress)) for name in names}
+    files = {}
+    for name, found in hash_files({name: root / name for name in names}, progress=progress).items():
+        if isinstance(found, OSError):
+            raise OSError(found.errno, found.strerror or str(found), str(root / name)) from found
+        files[name] = RecordedFile.of(found.digest)
     return PackageDigests(files=files)
 
 
@@ -212,24 +185,38 @@ def check_digests(root: Path, *, progress: Progress | None = None) -> tuple[Dige
     """
     recorded = read_digests(root) or PackageDigests()
     present = list_files(root)
-    transient = (*recorded.pending.adds, *recorded.pending.removes) if recorded.pending else ()
-    differences = check_files(root, sorted({*present, *recorded.files}, key=os.fsencode), progress=progress)
-    return tuple(
-        difference
-        for difference in differences
-        if difference.kind not in (DifferenceKind.MISSING, DifferenceKind.EXTRA)
-        or not is_within(difference.file, transient)
-    )
+    return differences(recorded, present, hash_recorded(root, recorded, present, progress=progress))
 
 
-def check_files(root: Path, files: Iterable[str], *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
-    """Re-hashes only ``files`` (relative to ``root``, with ``/``): those that differ, in the order given.
+def hash_recorded(
+    root: Path, recorded: PackageDigests, present: Collection[str], *, progress: Progress | None = None
+) -> dict[str, HashedFile | OSError]:
+    """Hashes those of the files ``present`` that are recorded; a folder in a file's place cannot be read."""
+    listed = set(present)
+    files = [file for file in recorded.files if file in listed or (root / file).is_dir()]
+    return hash_files({file: root / file for file in files}, progress=progress)
 
-    A file without a recorded digest is ``EXTRA``. PackageFormatError as :func:`read_digests`.
-    """
-    recorded = read_digests(root) or PackageDigests()
-    differences = (_difference(root, file, recorded.files.get(file), progress) for file in files)
-    return tuple(difference for difference in differences if difference is not None)
+
+def differences(
+    recorded: PackageDigests, present: Collection[str], hashed: Mapping[str, HashedFile | OSError]
+) -> tuple[DigestDifference, ...]:
+    """How the files ``present``, those recorded among them ``hashed``, differ from ``recorded``; sorted by path."""
+    pending = recorded.pending
+    transient = (*pending.adds, *pending.removes) if pending else ()
+    found = []
+    for file in sorted({*present, *recorded.files}, key=os.fsencode):
+        if file in hashed:
+            difference = _changed(file, recorded.files[file], hashed[file])
+            found += [difference] if difference else []
+        elif is_within(file, transient):
+            continue
+        elif file in recorded.files:
+            message = "recorded, but not there"
+            expected = recorded.files[file].digests[-1]
+            found.append(DigestDifference(kind=DifferenceKind.MISSING, file=file, message=message, expected=expected))
+        else:
+            found.append(DigestDifference(kind=DifferenceKind.EXTRA, file=file, message="there, but not recorded"))
+    return tuple(found)
 
 
 def is_within(path: str, places: Collection[str]) -> bool:
@@ -237,18 +224,12 @@ def is_within(path: str, places: Collection[str]) -> bool:
     return any(path == place or path.startswith(f"{place}/") for place in places)
 
 
-def _difference(
-    root: Path, file: str, recorded: RecordedFile | None, progress: Progress | None
-) -> DigestDifference | None:
-    path = root / file
-    if not os.path.lexists(path):
-        return DigestDifference(kind=DifferenceKind.MISSING, file=file, message="recorded, but not there")
-    if recorded is None:
-        return DigestDifference(kind=DifferenceKind.EXTRA, file=file, message="there, but not recorded")
-    try:
-        actual = hash_file(path, name=file, progress=progress)
-    except OSError as error:
-        return DigestDifference(kind=DifferenceKind.UNREADABLE, file=file, message=quoted(error.strerror or error))
+def _changed(file: str, recorded: RecordedFile, found: HashedFile | OSError) -> DigestDifference | None:
+    expected = recorded.digests[-1]
+    if isinstance(found, OSError):
+        message = quoted(found.strerror or found)
+        return DigestDifference(kind=DifferenceKind.UNREADABLE, file=file, message=message, expected=expected)
+    actual = found.digest
     if actual.sha256 in recorded.digests:
         return None
     sizes = "" if actual.nbytes == recorded.nbytes else f" ({actual.nbytes} bytes instead of {recorded.nbytes})"
@@ -256,7 +237,7 @@ def _difference(
         kind=DifferenceKind.CHANGED,
         file=file,
         message=f"its bytes are not those recorded{sizes}",
-        expected=recorded.digests[-1],
+        expected=expected,
         actual=actual.sha256,
     )
 

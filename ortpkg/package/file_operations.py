@@ -12,19 +12,22 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.package.digests import FileDigest
+from ortpkg.package.hashing import FileDigest, Progress
 
 CHUNK_NBYTES = 4 * 1024 * 1024
 _WINDOWS_REPLACE_ATTEMPTS = 20
 _WINDOWS_REPLACE_PAUSE_S = 0.05
 
-Progress = Callable[[str, int, int], None]
-"""Called with (file, bytes done, bytes in total) while a file is copied or hashed."""
+
+class Readable(Protocol):
+    """What is copied from."""
+
+    def read(self, nbytes: int, /) -> bytes: ...
 
 
 class FileOperations:
@@ -55,18 +58,24 @@ class FileOperations:
 
         AuthoringError where ``source`` is a symbolic link or no regular file, or becomes one meanwhile.
         """
-        sha256, done = hashlib.sha256(), 0
         with open_regular(source) as (stream, nbytes):
-            self.before("create", target)
-            with target.open("xb") as copy:
-                while chunk := stream.read(CHUNK_NBYTES):
-                    self.before("write", target)
-                    copy.write(chunk)
-                    sha256.update(chunk)
-                    done += len(chunk)
-                    if progress is not None:
-                        progress(name, done, max(done, nbytes))
-                self._fsync(copy, target)
+            return self.copy_stream(stream, target, nbytes=nbytes, name=name, progress=progress)
+
+    def copy_stream(
+        self, stream: Readable, target: Path, *, nbytes: int, name: str, progress: Progress | None = None
+    ) -> FileDigest:
+        """As :meth:`copy_file`, from an open stream of about ``nbytes``."""
+        sha256, done = hashlib.sha256(), 0
+        self.before("create", target)
+        with target.open("xb") as copy:
+            while chunk := stream.read(CHUNK_NBYTES):
+                self.before("write", target)
+                copy.write(chunk)
+                sha256.update(chunk)
+                done += len(chunk)
+                if progress is not None:
+                    progress(name, done, max(done, nbytes))
+            self._fsync(copy, target)
         return FileDigest(sha256=sha256.hexdigest(), nbytes=done)
 
     def replace(self, source: Path, target: Path) -> None:

@@ -29,18 +29,16 @@ from ortpkg.errors import AuthoringError, OrtpkgError, quoted
 from ortpkg.package.digests import (
     DIGESTS_FILE,
     STAGING_PREFIX,
-    FileDigest,
     PackageDigests,
     PendingChange,
     RecordedFile,
     compute_digests,
     dump_digests,
-    hash_bytes,
-    hash_file,
     is_within,
     read_digests,
 )
-from ortpkg.package.file_operations import FileOperations, Progress
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.hashing import FileDigest, Progress, hash_bytes, hash_file
 
 _SPARE_NBYTES = 1024 * 1024  # documents, directories and rounding up to blocks, on top of the files copied
 _MOST_STAGED_FILES = 10_000

@@ -14,12 +14,11 @@ from ortpkg.package.digests import (
     PendingChange,
     RecordedFile,
     check_digests,
-    check_files,
     compute_digests,
     dump_digests,
-    hash_bytes,
     read_digests,
 )
+from ortpkg.package.hashing import hash_bytes
 
 
 def make_root(root: Path, files: dict[str, bytes]) -> Path:
@@ -103,14 +102,6 @@ def test_a_difference_says_what_was_expected_and_the_sizes(tmp_path: Path) -> No
     assert (difference.expected, difference.actual) == (hash_bytes(b"abc").sha256, hash_bytes(b"abcd").sha256)
 
 
-def test_checks_only_the_files_asked_for(tmp_path: Path) -> None:
-    root = make_root(tmp_path, {"a": b"1", "b": b"2"})
-    (root / "a").write_bytes(b"x")
-    (root / "b").write_bytes(b"x")
-
-    assert [difference.file for difference in check_files(root, ["b", "b2"])] == ["b", "b2"]
-
-
 def test_what_a_pending_change_adds_and_removes_may_be_there_or_not(tmp_path: Path) -> None:
     root = make_root(tmp_path, {"m.json": b"1", "old/x": b"2"})
     digests = compute_digests(root)
@@ -158,7 +149,7 @@ def test_a_package_without_digests_is_unverified_not_wrong(tmp_path: Path) -> No
 
 
 def test_large_files_are_hashed_in_chunks_with_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortpkg.package.digests._CHUNK_NBYTES", 2)
+    monkeypatch.setattr("ortpkg.package.hashing._BUFFER_NBYTES", 2)
     root = make_root(tmp_path, {"a": b"abc"})
     calls: list[tuple[str, int, int]] = []
 
