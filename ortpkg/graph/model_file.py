@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
+from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import ByteSource, MappedFile, MemoryBytes
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.wire_format import WireFormatError, cut_weights
@@ -52,8 +52,6 @@ def read_model_file(source: ModelSource, *, limits: ModelLimits) -> ModelFile:
         model_file = _parse(memoryview(source), MemoryBytes(source) if source else None, None)
     else:
         path = Path(source)
-        if not path.exists():
-            raise ModelNotFoundError(f"there is no model file {quoted(path)}")
         file = MappedFile(path)
         _check_size(file.nbytes, quoted(path), limits)
         model_file = _parse(file.mapping(), file, path)

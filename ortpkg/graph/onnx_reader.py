@@ -335,7 +335,7 @@ class _Reader:
                     self._defined[graph].add(inner.names[output])
         self._add_nodes(inner, function.node)
         for output, value in passed_through.items():
-            version = resolve_since_version("", "Identity", graph.opset_imports.get("", 1))
+            version = resolve_since_version("", "Identity", graph.opset_imports.setdefault("", 1))
             graph.add_node("Identity", [value], [output], since_version=version)
 
     def _function_attributes(

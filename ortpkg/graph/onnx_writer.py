@@ -16,7 +16,7 @@ from typing import BinaryIO
 import onnx
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
-from ortpkg.errors import ModelError, quoted
+from ortpkg.errors import ModelError, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.graph import Attribute, Graph, Initializer, Node
 from ortpkg.graph.initializers import SparseInitializer
@@ -78,7 +78,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, external_data: str
 
     Raises:
         ModelError: the message would pass protobuf's 2 GiB; external data is then needed.
-        ModelFileError: ``external_data`` is not a name inside the folder.
+        ModelFileError: ``external_data`` is not a name inside the folder, or a file cannot be written.
     """
     path = Path(path)
     if external_data is None:
@@ -108,8 +108,14 @@ def _serialized(proto: onnx.ModelProto, path: Path) -> bytes:
 
 
 def _replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes a new file and moves it over ``path``, so that a file that someone has mapped keeps its bytes."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    """Writes a new file and moves it over ``path``, so that a file that someone has mapped keeps its bytes.
+
+    Windows refuses to replace a mapped file; that is a ModelFileError like any other failure to write.
+    """
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -117,8 +123,10 @@ def _replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
         raise
 
 

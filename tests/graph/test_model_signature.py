@@ -130,7 +130,7 @@ def test_names_float16_where_most_weights_have_it() -> None:
 
 
 def test_missing_file_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFoundError, match="there is no model file"):
+    with pytest.raises(ModelNotFoundError, match="there is no file"):
         read_model_signature(tmp_path / "none.onnx")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -335,6 +336,7 @@ def test_external_data_is_written_beside_the_model_and_read_back(tmp_path: Path)
     onnx.checker.check_model(str(tmp_path / "out.onnx"))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody replace a mapped file")
 def test_a_file_that_is_mapped_keeps_its_bytes_when_the_model_is_written_over_it(tmp_path: Path) -> None:
     path = save(
         parse("g (float[600] x) => (float[600] y) { y = Add(x, w) }", {"w": np.ones(600, np.float32)}), tmp_path
@@ -345,6 +347,13 @@ def test_a_file_that_is_mapped_keeps_its_bytes_when_the_model_is_written_over_it
 
     assert model.graph.initializers["w"].numpy().sum() == 600
     assert load_model(path).graph.initializers["w"].numpy().sum() == 600
+
+
+def test_a_folder_that_is_not_there_is_a_typed_error(tmp_path: Path) -> None:
+    model = load_model(parse("g (float[2] x) => (float[2] y) { y = Relu(x) }"))
+
+    with pytest.raises(ModelFileError, match="cannot write"):
+        save_model(model, tmp_path / "none" / "out.onnx")
 
 
 def test_refuses_to_write_external_data_elsewhere(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ _PARAMETERS: Mapping[str, Mapping[str, float]] = {
     "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
     "Clip": {},
 }
-_LOWEST, _HIGHEST = -3.4028234663852886e38, 3.4028234663852886e38
+_LOWEST, _HIGHEST = float("-inf"), float("inf")
 _FIRST_CLIP_VERSION_WITH_INPUTS = 11
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ortpkg.engine.transformers.transform_context import GraphPass, TransformContext
-from ortpkg.graph.graph import Attribute, Graph, Initializer, Node
+from ortpkg.graph.graph import ML_DOMAIN, ONNX_DOMAIN, Attribute, Graph, Initializer, Node
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
 
@@ -20,9 +20,7 @@ def _run(graph: Graph, context: TransformContext) -> int:
     removed = 0
     for index in topological_order(graph):
         node = graph.node(index)
-        if not context.may_change(node) or node.subgraphs or node.op_type in _NOT_FUNCTIONS_OF_THEIR_INPUTS:
-            continue
-        if "REF" in {attribute.kind for attribute in node.attributes.values()}:
+        if not context.may_change(node) or not _is_function_of_its_inputs(node):
             continue
         same = first_of.setdefault(_key(graph, node), node)
         if same is not node and not any(graph.is_output(output) for output in node.outputs):
@@ -32,6 +30,13 @@ def _run(graph: Graph, context: TransformContext) -> int:
                     graph.replace_all_uses(old, new)
             removed += 1
     return removed
+
+
+def _is_function_of_its_inputs(node: Node) -> bool:
+    """Operators of other domains may do anything, so they stay."""
+    if node.domain not in (ONNX_DOMAIN, ML_DOMAIN) or node.subgraphs:
+        return False
+    return node.op_type not in _NOT_FUNCTIONS_OF_THEIR_INPUTS
 
 
 def _key(graph: Graph, node: Node) -> Hashable:

@@ -159,6 +159,20 @@ def test_unused_nodes_and_constants_go() -> None:
     assert list(graph.initializers) == ["q"]
 
 
+def test_nodes_without_outputs_stay() -> None:
+    model = load_model(parse("g (float[3] x) => (float[3] y) { y = Neg(x) }"))
+    model.graph.add_node("Assert", ["x"], [], domain="com.example")
+
+    assert UNUSED_REMOVAL.apply(model.graph, TransformContext()) == 0
+
+
+def test_equal_nodes_of_other_domains_stay_apart() -> None:
+    text = """g (float[3] x) => (float[3] y) { a = com.microsoft.Sampling(x) b = com.microsoft.Sampling(x)
+              y = Sub(a, b) }"""
+
+    assert COMMON_SUBEXPRESSION_ELIMINATION.apply(load_model(parse(text)).graph, TransformContext()) == 0
+
+
 def test_unused_defaults_of_inputs_stay() -> None:
     graph = apply(UNUSED_REMOVAL, "g (float[3] x, float[1] d = {1}) => (float[3] y) { y = Neg(x) }")
 
