@@ -25,8 +25,8 @@ from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, Usa
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
 from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.hashing import Progress
 from ortpkg.package.frozen import EMPTY
+from ortpkg.package.hashing import Progress
 from ortpkg.package.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.package.package_lock import lock_package
