@@ -9,12 +9,13 @@ export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types layers tests conformance format docs clean
+.PHONY: help run test check lint types layers tests conformance interop format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
 	@echo "make test         everything that CI checks: lint, types, layers, tests"
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
+	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
 	@echo "make format       format the code; make docs: write the generated documents anew; make clean"
 
 run: $(VENV)/.installed
@@ -37,6 +38,10 @@ tests: $(VENV)/.installed-dev
 
 conformance: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.conformance
+
+interop: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.interop.wheels
+	ORTPKG_INTEROP_ALL_RELEASES=1 $(BIN)/python -m pytest -m interop tests/interop
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
