@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import onnx
 import onnx.defs
@@ -24,21 +23,12 @@ from ortpkg.graph.initializers import TensorReader
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
+from ortpkg.graph.onnx_attributes import attribute_kind, attribute_value
 from ortpkg.graph.schemas import resolve_since_version
 from ortpkg.graph.value_types import value_type_from_proto
 
 _DEFAULT_LIMITS = ModelLimits()
 _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
-
-_PLAIN_FIELDS = {"FLOAT": "f", "INT": "i", "STRING": "s"}
-_PLAIN_LIST_FIELDS = {"FLOATS": "floats", "INTS": "ints", "STRINGS": "strings"}
-_FIELD_KINDS = {
-    **{name: kind for kind, name in {**_PLAIN_FIELDS, **_PLAIN_LIST_FIELDS}.items()},
-    "t": "TENSOR",
-    "g": "GRAPH",
-    "tensors": "TENSORS",
-    "graphs": "GRAPHS",
-}
 
 FunctionId = tuple[str, str, str]
 
@@ -267,31 +257,11 @@ class _Reader:
             if scope.attributes is None:
                 raise InvalidGraphError(f"attribute {quoted(proto.name)} refers to a function's outside a function")
             return scope.attributes.get(proto.ref_attr_name)
-        kind = _attribute_kind(proto)
+        kind = attribute_kind(proto)
         if kind in ("GRAPH", "GRAPHS"):
             graphs = tuple(self._subgraph(scope, graph) for graph in (proto.graphs if kind == "GRAPHS" else [proto.g]))
             return Attribute(kind, graphs if kind == "GRAPHS" else graphs[0])
-        if kind in _PLAIN_FIELDS:
-            return Attribute(kind, getattr(proto, _PLAIN_FIELDS[kind]))
-        if kind in _PLAIN_LIST_FIELDS:
-            return Attribute(kind, tuple(getattr(proto, _PLAIN_LIST_FIELDS[kind])))
-        return Attribute(kind, self._tensor_or_type(proto, kind))
-
-    def _tensor_or_type(self, proto: onnx.AttributeProto, kind: str) -> Any:
-        where = f"attribute {quoted(proto.name)}"
-        match kind:
-            case "TENSOR":
-                return self._tensors.initializer(proto.t)
-            case "TENSORS":
-                return tuple(self._tensors.initializer(tensor) for tensor in proto.tensors)
-            case "SPARSE_TENSOR":
-                return self._tensors.sparse_initializer(proto.sparse_tensor)
-            case "SPARSE_TENSORS":
-                return tuple(self._tensors.sparse_initializer(sparse) for sparse in proto.sparse_tensors)
-            case "TYPE_PROTO":
-                return value_type_from_proto(proto.tp, where)
-            case _:
-                return tuple(value_type_from_proto(part, where) for part in proto.type_protos)
+        return Attribute(kind, attribute_value(proto, kind, self._tensors))
 
     # --- functions ---------------------------------------------------------------------------------------------------
 
@@ -388,18 +358,3 @@ def _read_value_info(scope: _Scope, proto: onnx.ValueInfoProto) -> None:
     )
     if annotation != ValueAnnotation():
         scope.graph.annotations[name] = annotation
-
-
-def _attribute_kind(proto: onnx.AttributeProto) -> str:
-    """The type name; models before IR version 2 leave the type out, then the field that is set says it."""
-    try:
-        kind = str(onnx.AttributeProto.AttributeType.Name(proto.type))
-    except ValueError as error:
-        raise InvalidGraphError(f"attribute {quoted(proto.name)} has the unknown type {proto.type}") from error
-    if kind != "UNDEFINED":
-        return kind
-    present = {descriptor.name for descriptor, _ in proto.ListFields()}
-    found = next((kind for name, kind in _FIELD_KINDS.items() if name in present), None)
-    if found is None:
-        raise InvalidGraphError(f"attribute {quoted(proto.name)} has no value")
-    return found

@@ -1,0 +1,61 @@
+"""Reads AttributeProtos other than graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.initializers import TensorReader
+from ortpkg.graph.value_types import value_type_from_proto
+
+_PLAIN_FIELDS = {"FLOAT": "f", "INT": "i", "STRING": "s"}
+_PLAIN_LIST_FIELDS = {"FLOATS": "floats", "INTS": "ints", "STRINGS": "strings"}
+_FIELD_KINDS = {
+    **{name: kind for kind, name in {**_PLAIN_FIELDS, **_PLAIN_LIST_FIELDS}.items()},
+    "t": "TENSOR",
+    "g": "GRAPH",
+    "tensors": "TENSORS",
+    "graphs": "GRAPHS",
+}
+
+
+def attribute_kind(proto: onnx.AttributeProto) -> str:
+    """The type name ("INT", "GRAPH", ...); models before IR version 2 leave it out, then the field that is set says it.
+
+    Raises InvalidGraphError for an unknown type, or where there is neither type nor value.
+    """
+    try:
+        kind = str(onnx.AttributeProto.AttributeType.Name(proto.type))
+    except ValueError as error:
+        raise InvalidGraphError(f"attribute {quoted(proto.name)} has the unknown type {proto.type}") from error
+    if kind != "UNDEFINED":
+        return kind
+    present = {descriptor.name for descriptor, _ in proto.ListFields()}
+    found = next((kind for name, kind in _FIELD_KINDS.items() if name in present), None)
+    if found is None:
+        raise InvalidGraphError(f"attribute {quoted(proto.name)} has no value")
+    return found
+
+
+def attribute_value(proto: onnx.AttributeProto, kind: str, tensors: TensorReader) -> Any:
+    """The value of an attribute of any kind but a graph, as :class:`ortpkg.graph.node.Attribute` has it."""
+    if kind in _PLAIN_FIELDS:
+        return getattr(proto, _PLAIN_FIELDS[kind])
+    if kind in _PLAIN_LIST_FIELDS:
+        return tuple(getattr(proto, _PLAIN_LIST_FIELDS[kind]))
+    where = f"attribute {quoted(proto.name)}"
+    match kind:
+        case "TENSOR":
+            return tensors.initializer(proto.t)
+        case "TENSORS":
+            return tuple(tensors.initializer(tensor) for tensor in proto.tensors)
+        case "SPARSE_TENSOR":
+            return tensors.sparse_initializer(proto.sparse_tensor)
+        case "SPARSE_TENSORS":
+            return tuple(tensors.sparse_initializer(sparse) for sparse in proto.sparse_tensors)
+        case "TYPE_PROTO":
+            return value_type_from_proto(proto.tp, where)
+        case _:
+            return tuple(value_type_from_proto(part, where) for part in proto.type_protos)
