@@ -47,6 +47,13 @@ def _rounded(x: Tensor, dtype: np.dtype[Any] | None) -> Tensor:
     return x if dtype is None else x.astype(dtype).astype(x.dtype)
 
 
+def check_scores(context: OpKernelContext, query: Tensor, key: Tensor) -> None:
+    """LimitExceededError where the scores that :func:`attend` holds at a time, and a bias, pass the memory limit."""
+    per_key = query.shape[1] // key.shape[1]
+    scores = per_key * query.shape[2] * key.shape[2] * np.dtype(np.float64).itemsize
+    context.check_allocation(3 * max(scores, _SCORES_NBYTES))
+
+
 def attend(
     query: Tensor,
     key: Tensor,
@@ -287,6 +294,7 @@ def attention(info: OpKernelInfo) -> Compute:
             key, value = np.concatenate([past_key, key], axis=2), np.concatenate([past_value, value], axis=2)
         check_heads(query, key, value)
         batches, heads, length, size = query.shape
+        check_scores(context, query, key)
         total = key.shape[2]
         shape = (batches, length, heads * value.shape[3]) if flat else (batches, heads, length, value.shape[3])
         out = context.output(0, shape, dtype)

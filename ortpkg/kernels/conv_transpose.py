@@ -90,7 +90,8 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         per_group = weight.shape[1]
         out = context.output(0, (x.shape[0], per_group * group, *place.output), x.dtype)
         dtype = compute_dtype(x.dtype)
-        context.check_allocation(dtype.itemsize * per_group * element_count(kernel_shape) * element_count(spatial))
+        columns_count = element_count(kernel_shape) * element_count(spatial)
+        context.check_allocation(dtype.itemsize * per_group * (columns_count + element_count(place.full)))
         wide, wide_weight = widened(x), widened(weight)
         channels = x.shape[1] // group
         cut: list[Any] = [slice(at, at + size) for at, size in zip(place.before, place.output, strict=True)]

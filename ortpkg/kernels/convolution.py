@@ -141,6 +141,15 @@ def _finisher(bias: Tensor | None, residual: Tensor | None, activation: Block | 
     return of_channels
 
 
+def _scratch_nbytes(x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int) -> int:
+    """At most what a run allocates besides the output: a padded image and a panel of unrolled windows."""
+    if windows.is_pointwise:
+        return itemsize * element_count(x[1:])
+    spatial = (b + size + a for b, size, a in zip(windows.before, x[2:], windows.after, strict=True))
+    row = element_count(w[1:]) * element_count(windows.output[1:]) * itemsize
+    return itemsize * x[1] * element_count(tuple(spatial)) + max(row, PANEL_NBYTES)
+
+
 def _conv(info: OpKernelInfo) -> Compute:
     attributes, group = WindowAttributes.of(info), info.attribute("group", 1)
     activation = fused_activation(info)
@@ -157,6 +166,7 @@ def _conv(info: OpKernelInfo) -> Compute:
             raise ValueError(f"kernel_shape {windows.kernel} is not that of the weight, {weight.shape}")
         out = context.output(0, (x.shape[0], weight.shape[0], *windows.output), x.dtype)
         dtype = compute_dtype(x.dtype)
+        context.check_allocation(_scratch_nbytes(x.shape, weight.shape, windows, dtype.itemsize))
         result = out if out.dtype == dtype else np.empty(out.shape, dtype)
         wide_bias = None if bias is None else widened(bias)
         wide_residual = None if residual is None else widened(residual)

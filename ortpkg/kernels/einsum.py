@@ -11,6 +11,7 @@ from ortpkg.kernels.element_types import NUMBERS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
+_MOST_INTERMEDIATE_ELEMENTS = 1 << 20
 _EQUATION = re.compile(r"[a-zA-Z.,]*(->[a-zA-Z.]*)?")
 
 
@@ -58,8 +59,10 @@ def einsum(info: OpKernelInfo) -> Compute:
             raise ValueError(f"the output {output_term!r} has labels that no input has")
         shape = (*(sizes[c] for c in before), *(ellipsis if dots else ()), *(sizes[c] for c in after))
         out = context.output(0, shape, inputs[0].dtype)
-        # A pairwise contraction order lets numpy use matrix products where it can.
-        result = np.einsum(f"{left}->{output_term}", *(widened(x) for x in inputs), optimize=len(inputs) > 1)
+        # A pairwise contraction order lets numpy use matrix products; what it makes on the way stays bounded.
+        largest = max(out.size, _MOST_INTERMEDIATE_ELEMENTS, *(x.size for x in inputs))
+        order = ("greedy", largest) if len(inputs) > 1 else False
+        result = np.einsum(f"{left}->{output_term}", *(widened(x) for x in inputs), optimize=order)
         np.copyto(out, result, casting="unsafe")
         return out
 

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels.attention import ScoreSteps, attend, check_heads, copied_output, split_heads, window_bias
+from ortpkg.kernels.attention import (
+    ScoreSteps,
+    attend,
+    check_heads,
+    check_scores,
+    copied_output,
+    split_heads,
+    window_bias,
+)
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
@@ -64,6 +72,7 @@ class _Scoring:
     ) -> Tensor:
         """Factors (batch, heads, length, size) to the output (batch, length, heads · value size) in ``dtype``."""
         check_heads(query, key, value)
+        check_scores(context, query, key)
         batch, heads, length, size = query.shape
         total = key.shape[2]
         wide = compute_dtype(dtype)
@@ -107,6 +116,7 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
         if len(widths) != 3 or sum(widths) != weights.shape[1]:
             raise ValueError(f"hidden sizes {widths} do not fit weights of shape {weights.shape}")
         rows = widened(x).reshape(-1, x.shape[2])
+        context.check_allocation(len(rows) * weights.shape[1] * rows.itemsize)
         projected = rows @ widened(weights)
         if bias is not None:
             projected += widened(bias)

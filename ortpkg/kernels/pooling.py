@@ -39,15 +39,18 @@ def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice
             yield slice(start, stop), slice(at, at + (stop - start - 1) * stride + 1, stride)
 
 
-def _pooled(ufunc: Any, neutral: Any, x: Tensor, windows: Windows, out: Tensor) -> None:
+def _pooled(context: OpKernelContext, ufunc: Any, neutral: Any, x: Tensor, windows: Windows, out: Tensor) -> None:
     """Folds ``ufunc`` over the windows of ``x`` into ``out``, one spatial axis at a time, the last axis first."""
     for axis in reversed(range(len(windows.kernel))):
         at = axis + 2
         shape = (*x.shape[:at], windows.output[axis], *x.shape[at + 1 :])
+        if axis > 0:
+            context.check_allocation(element_count(shape) * x.itemsize)
         target = out if axis == 0 else np.empty(shape, x.dtype)
         target[...] = neutral
         before = (slice(None),) * at
         for outputs, inputs in _taps(windows, axis, x.shape[at]):
+            context.check_cancelled()
             part = target[(*before, outputs)]
             ufunc(part, x[(*before, inputs)], out=part)
         x = target
@@ -77,10 +80,10 @@ def max_pool(info: OpKernelInfo) -> Compute:
             return out, indices
         wide = widened(x)
         if wide is x:
-            _pooled(np.maximum, _lowest(x.dtype), x, windows, out)
+            _pooled(context, np.maximum, _lowest(x.dtype), x, windows, out)
         else:
             result = np.empty(shape, wide.dtype)
-            _pooled(np.maximum, -np.inf, wide, windows, result)
+            _pooled(context, np.maximum, -np.inf, wide, windows, result)
             np.copyto(out, result, casting="unsafe")
         return out
 
@@ -111,10 +114,10 @@ def _counts(windows: Windows, spatial: tuple[int, ...], include_pad: bool) -> Te
     total = np.ones((), np.float32)
     for axis, size in enumerate(spatial):
         first, last = (windows.before[axis], windows.after[axis]) if include_pad else (0, 0)
-        taps = np.arange(windows.kernel[axis]) * windows.dilations[axis] - windows.before[axis]
-        positions = np.arange(windows.output[axis])[:, None] * windows.strides[axis] + taps
-        inside = ((positions >= -first) & (positions < size + last)).sum(axis=1, dtype=np.float32)
-        total = total[..., None] * inside
+        starts = np.arange(windows.output[axis]) * windows.strides[axis] - windows.before[axis]
+        below = np.clip(-((starts + first) // windows.dilations[axis]), 0, windows.kernel[axis])
+        until = np.clip(-((starts - size - last) // windows.dilations[axis]), 0, windows.kernel[axis])
+        total = total[..., None] * (until - below).astype(np.float32)
     return total
 
 
@@ -128,7 +131,7 @@ def average_pool(info: OpKernelInfo) -> Compute:
         out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
         wide = widened(x)
         sums = out if wide is x else np.empty(out.shape, wide.dtype)
-        _pooled(np.add, 0, wide, windows, sums)
+        _pooled(context, np.add, 0, wide, windows, sums)
         np.divide(sums, _counts(windows, x.shape[2:], include_pad).astype(sums.dtype), out=sums)
         if sums is not out:
             np.copyto(out, sums, casting="unsafe")
@@ -146,7 +149,7 @@ def lp_pool(info: OpKernelInfo) -> Compute:
         out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
         powers = np.power(np.abs(widened(x)), p)
         sums = np.empty(out.shape, powers.dtype)
-        _pooled(np.add, 0, powers, windows, sums)
+        _pooled(context, np.add, 0, powers, windows, sums)
         np.copyto(out, np.power(sums, powers.dtype.type(1 / p)), casting="unsafe")
         return out
 

@@ -170,6 +170,7 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         _check_lengths(lengths, steps, batch)
         shape = (len(reversals), batch, hidden)
         starts = [_initial_state(state, shape, order, wide.dtype) for state in initial]
+        context.check_allocation((cell.gates + len(reversals)) * steps * batch * hidden * wide.itemsize)
         y = np.empty((steps, *shape), wide.dtype)
         lasts = [np.empty(shape, wide.dtype) for _ in starts]
         made = prepared or [(d, cell.make_step(info, d)) for d in _directions(activations, clip, w, r, b, peepholes)]

@@ -119,6 +119,11 @@ class _Sampler:
         weights = weights / np.where(total == 0, 1, total)
         return np.clip(positions, 0, size - 1).astype(np.intp), weights
 
+    def taps_nbytes(self, plan: _AxisPlan) -> int:
+        """What the positions and weights of one axis take, at most."""
+        reach = 4 / min(plan.scale, 1.0) if self.antialias else 4
+        return math.ceil(min(reach, 1e15) + 2) * plan.output * 4 * 8
+
     def _cubic(self, distance: Tensor) -> Tensor:
         """Keys' cubic convolution kernel with parameter ``cubic_a``."""
         a = self.cubic_a
@@ -154,6 +159,7 @@ def _resized(context: OpKernelContext, x: Tensor, plans: Sequence[_AxisPlan], sa
     y = x if exact else (widened(x) if is_float(x.dtype) else x.astype(np.float32))
     # Shrinking axes go first: the others then have less to do.
     for plan in sorted((plan for plan in plans if plan.changes), key=lambda plan: plan.output / plan.size):
+        context.check_allocation(sampler.taps_nbytes(plan))
         y = sampler.resample(y, plan)
     if x.dtype.kind in "iu" and not exact:
         limits = np.iinfo(x.dtype)
@@ -183,10 +189,10 @@ def _plans_from_sizes(
 ) -> list[_AxisPlan]:
     if len(sizes) != len(axes) or any(size < 0 for size in sizes):
         raise ValueError(f"sizes {list(sizes)} are not one for each of the axes {list(axes)}")
-    if any(x.shape[axis] == 0 for axis in axes):
-        raise ValueError(f"an input of shape {x.shape} has an empty axis, so it has no scale")
     by_axis = dict(zip(axes, sizes, strict=True))
-    scales = {axis: size / x.shape[axis] for axis, size in by_axis.items()}
+    if any(x.shape[axis] == 0 and size for axis, size in by_axis.items()):
+        raise ValueError(f"an input of shape {x.shape} has an empty axis, which cannot grow to sizes {list(sizes)}")
+    scales = {axis: size / x.shape[axis] if size else 1.0 for axis, size in by_axis.items()}
     if policy != "stretch" and scales:
         if policy not in ("not_larger", "not_smaller"):
             raise ValueError(f"there is no aspect-ratio policy {quoted(policy)}")

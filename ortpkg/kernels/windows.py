@@ -71,8 +71,8 @@ class WindowAttributes:
                 raise ValueError(
                     f"{name} {tuple(values)} does not fit {rank} spatial axes of windows of size 1 or more"
                 )
-        if self.pads and len(self.pads) != 2 * rank:
-            raise ValueError(f"pads {self.pads} do not fit {rank} spatial axes: two per axis are needed")
+        if self.pads and (len(self.pads) != 2 * rank or any(pad < 0 for pad in self.pads)):
+            raise ValueError(f"pads {self.pads} do not fit {rank} spatial axes: two of 0 or more per axis are needed")
         return tuple(kernel), tuple(strides), tuple(dilations)
 
     def windows(self, spatial: Sequence[int], kernel: Sequence[int] = ()) -> Windows:

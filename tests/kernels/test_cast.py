@@ -1,0 +1,78 @@
+"""Conversions at the edges of the types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.op_kernel import Tensor
+from tests.kernels.node_runner import run_op
+
+
+def cast(x: Tensor, to: ElementType, **attributes: Any) -> Tensor:
+    result: Tensor = run_op("Cast", x, to=int(to), **attributes)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("to", "largest", "unsaturated"),
+    [
+        (ElementType.FLOAT8E4M3FN, 448.0, [np.nan, np.nan, np.nan]),
+        (ElementType.FLOAT8E5M2, 57344.0, [np.inf, -np.inf, np.nan]),
+        (ElementType.FLOAT8E4M3FNUZ, 240.0, [np.nan, np.nan, np.nan]),
+    ],
+)
+def test_float8_saturates_unless_told_otherwise(to: ElementType, largest: float, unsaturated: list[float]) -> None:
+    x = np.array([1e9, -np.inf, np.nan], np.float32)
+    np.testing.assert_array_equal(cast(x, to).astype(np.float64), [largest, -largest, np.nan])
+    np.testing.assert_array_equal(cast(x, to, saturate=0).astype(np.float64), unsaturated)
+
+
+def test_four_bit_integers_keep_the_low_bits() -> None:
+    x = np.array([17, -9, 8, 3], np.int32)
+    assert cast(x, ElementType.INT4).astype(int).tolist() == [1, 7, -8, 3]
+    assert cast(x, ElementType.UINT4).astype(int).tolist() == [1, 7, 8, 3]
+
+
+def test_floats_truncate_to_integers() -> None:
+    assert cast(np.array([1.9, -1.9, 0.5], np.float32), ElementType.INT64).tolist() == [1, -1, 0]
+    assert cast(np.array([2.7], ml_dtypes.bfloat16), ElementType.INT32).tolist() == [2]
+
+
+def test_everything_but_zero_is_true() -> None:
+    x = np.array([0.0, -0.0, 0.1, np.nan], np.float32)
+    assert cast(x, ElementType.BOOL).tolist() == [False, False, True, True]
+
+
+def test_text_becomes_numbers() -> None:
+    x = np.array(["3.5", "-INF", "nan", "1e2"], object)
+    np.testing.assert_array_equal(cast(x, ElementType.FLOAT), np.array([3.5, -np.inf, np.nan, 100], np.float32))
+    assert cast(np.array(["9223372036854775807"], object), ElementType.INT64).tolist() == [2**63 - 1]
+
+
+def test_text_that_is_no_number_is_quoted() -> None:
+    with pytest.raises(ValueError, match=r"'three\\x1b' is not a number, so it cannot become float32"):
+        cast(np.array(["three\x1b"], object), ElementType.FLOAT)
+
+
+def test_number_in_text_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not fit int8"):
+        cast(np.array(["300"], object), ElementType.INT8)
+
+
+def test_numbers_become_their_shortest_text() -> None:
+    assert cast(np.array([0.1, 2.0], np.float32), ElementType.STRING).tolist() == ["0.1", "2.0"]
+    assert cast(np.array([[7]], np.int64), ElementType.STRING).tolist() == [["7"]]
+
+
+def test_bits_of_another_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ in size"):
+        run_op("BitCast", np.ones(2, np.float32), to=int(ElementType.INT64))
+
+
+def test_version_one_names_the_type_as_text() -> None:
+    assert run_op("Cast", np.array([1.5], np.float32), to="INT32", opset=5).tolist() == [1]

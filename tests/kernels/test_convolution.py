@@ -1,0 +1,178 @@
+"""Convolution and pooling against windows summed one by one, over many shapes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.kernels import convolution
+from ortpkg.kernels.op_kernel import Tensor
+from tests.kernels.node_runner import run_op
+
+RANDOM = np.random.default_rng(5)
+
+
+def normal(*shape: int) -> Tensor:
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def naive_conv(x: Tensor, w: Tensor, group: int, strides: list[int], dilations: list[int], pads: list[int]) -> Tensor:
+    rank = x.ndim - 2
+    padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    output = [(n - r) // s + 1 for n, r, s in zip(padded.shape[2:], reach, strides, strict=True)]
+    out = np.zeros((x.shape[0], w.shape[0], *output))
+    per_group = w.shape[0] // group
+    for m in range(w.shape[0]):
+        first = (m // per_group) * w.shape[1]
+        for at in itertools.product(*map(range, output)):
+            window: list[Any] = [
+                slice(a * s, a * s + r, d) for a, s, r, d in zip(at, strides, reach, dilations, strict=True)
+            ]
+            part = padded[(slice(None), slice(first, first + w.shape[1]), *window)]
+            place: tuple[Any, ...] = (slice(None), m, *at)
+            out[place] = (part * w[m]).reshape(x.shape[0], -1).sum(axis=1)
+    return out
+
+
+CONVOLUTIONS: dict[str, Any] = {
+    "plain": ((2, 3, 7, 8), (4, 3, 3, 3), {}),
+    "strided, padded": ((1, 3, 9, 8), (5, 3, 3, 2), {"strides": [2, 3], "pads": [1, 0, 2, 1]}),
+    "dilated": ((1, 2, 9, 9), (3, 2, 3, 3), {"dilations": [2, 3]}),
+    "groups": ((2, 6, 5, 5), (4, 3, 3, 3), {"group": 2, "pads": [1, 1, 1, 1]}),
+    "pointwise": ((2, 5, 4, 4), (3, 5, 1, 1), {}),
+    "pointwise strided": ((2, 5, 5, 7), (3, 5, 1, 1), {"strides": [2, 3]}),
+    "pointwise padded": ((1, 2, 3, 3), (3, 2, 1, 1), {"pads": [1, 1, 0, 2]}),
+    "1-D": ((2, 3, 11), (4, 3, 4), {"strides": [2], "pads": [2, 1]}),
+    "3-D": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), {"strides": [1, 2, 1], "pads": [1, 0, 0, 0, 1, 1]}),
+    "depthwise": ((2, 4, 7, 6), (4, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+    "depthwise strided": ((1, 3, 9, 8), (3, 1, 3, 3), {"group": 3, "strides": [2, 2], "pads": [0, 1, 1, 0]}),
+    "depthwise dilated": (
+        (1, 3, 11, 12),
+        (3, 1, 3, 2),
+        {"group": 3, "dilations": [2, 3], "strides": [3, 2], "pads": [2, 3, 1, 2]},
+    ),
+    "depthwise multiplied": ((1, 3, 6, 6), (6, 1, 2, 3), {"group": 3, "pads": [0, 1, 1, 1]}),
+    "depthwise 1-D": ((2, 4, 10), (4, 1, 5), {"group": 4, "strides": [2], "pads": [4, 0]}),
+    "depthwise 3-D": ((1, 2, 4, 4, 4), (2, 1, 2, 2, 2), {"group": 2}),
+    "stride beyond the kernel": ((1, 2, 9, 9), (2, 1, 2, 2), {"group": 2, "strides": [4, 5]}),
+}
+
+
+@pytest.mark.parametrize("panel_nbytes", [64, convolution.PANEL_NBYTES])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution_sums_its_windows(name: str, panel_nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution, "PANEL_NBYTES", panel_nbytes)
+    x_shape, w_shape, given = CONVOLUTIONS[name]
+    attributes: dict[str, Any] = dict(given)
+    rank = len(x_shape) - 2
+    x, w, bias = normal(*x_shape), normal(*w_shape), normal(w_shape[0])
+    expected = naive_conv(
+        x,
+        w,
+        attributes.get("group", 1),
+        attributes.get("strides", [1] * rank),
+        attributes.get("dilations", [1] * rank),
+        attributes.get("pads", [0] * 2 * rank),
+    )
+    expected += bias.reshape(-1, *(1,) * rank)
+    np.testing.assert_allclose(run_op("Conv", x, w, bias, **attributes), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+def test_same_padding_keeps_the_size_per_stride(auto_pad: str) -> None:
+    result = run_op("Conv", normal(1, 1, 5, 6), normal(1, 1, 2, 3), auto_pad=auto_pad, strides=[2, 1])
+    assert result.shape == (1, 1, 3, 6)
+
+
+def test_float16_convolution_rounds_once() -> None:
+    x, w = normal(1, 8, 5, 5).astype(np.float16), normal(4, 8, 3, 3).astype(np.float16)
+    expected = naive_conv(x, w, 1, [1, 1], [1, 1], [0] * 4).astype(np.float16)
+    for constant_slots in ((), (1,)):
+        result = run_op("Conv", x, w, constant_slots=constant_slots)
+        assert result.dtype == np.float16
+        np.testing.assert_allclose(result, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_fused_convolution_adds_the_residual_before_the_activation() -> None:
+    x, w, bias, residual = normal(2, 3, 5, 5), normal(4, 3, 3, 3), normal(4), normal(2, 4, 3, 3)
+    plain = naive_conv(x, w, 1, [1, 1], [1, 1], [0] * 4) + bias.reshape(-1, 1, 1) + residual
+    result = run_op("FusedConv", x, w, bias, residual, domain="com.microsoft", activation="Relu")
+    np.testing.assert_allclose(result, np.maximum(plain, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_empty_batch_gives_an_empty_output() -> None:
+    assert run_op("Conv", normal(0, 3, 5, 5), normal(4, 3, 3, 3)).shape == (0, 4, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "attributes", "message"),
+    [
+        ((1, 3, 5, 5), (4, 2, 3, 3), {}, r"an input of 3 channels does not fit a weight of shape \(4, 2, 3, 3\)"),
+        ((1, 3, 2, 2), (4, 3, 3, 3), {}, "a window reaching over 3 elements does not fit an axis of 2 elements"),
+        ((1, 3, 5, 5), (4, 3, 3, 3), {"strides": [1]}, r"strides \(1,\) does not fit 2 spatial axes"),
+        ((1, 3, 5, 5), (4, 3, 3, 3), {"strides": [0, 1]}, r"strides \(0, 1\) does not fit"),
+        ((1, 3, 5, 5), (4, 3, 3, 3), {"pads": [1]}, r"pads \(1,\) do not fit 2 spatial axes"),
+        ((1, 3, 5, 5), (4, 3, 3, 3), {"kernel_shape": [2, 2]}, r"kernel_shape \(2, 2\) is not that of the weight"),
+        ((3, 5), (4, 3), {}, r"are not \(N, C, D1, ...\)"),
+        ((1, 3, 5, 5), (4, 3, 3, 3), {"auto_pad": "AROUND"}, "there is no auto_pad 'AROUND'"),
+    ],
+)
+def test_convolution_says_what_does_not_fit(x: Any, w: Any, attributes: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_op("Conv", normal(*x), normal(*w), **attributes)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2, 3], "pads": [1, 0, 0, 2], "output_padding": [1, 0]}])
+def test_transposed_convolution_is_the_gradient_of_convolution(group: int, attributes: dict[str, Any]) -> None:
+    """<conv(x), y> = <x, conv_transpose(y)> for any x and y of fitting shapes."""
+    y, w = normal(2, 4, 3, 4), normal(4, 6 // group, 3, 2)
+    transposed = run_op("ConvTranspose", y, w, group=group, **attributes)
+    x = normal(*transposed.shape)
+    strides, pads = attributes.get("strides", [1, 1]), attributes.get("pads", [0] * 4)
+    forward = naive_conv(x, w, group, strides, [1, 1], pads)[:, :, :3, :4]
+    np.testing.assert_allclose((forward * y).sum(), (x * transposed).sum(), rtol=1e-3)
+
+
+def test_transposed_convolution_takes_the_asked_for_shape() -> None:
+    result = run_op("ConvTranspose", normal(1, 1, 3, 3), normal(1, 2, 3, 3), strides=[3, 2], output_shape=[10, 8])
+    assert result.shape == (1, 2, 10, 8)
+
+
+POOLS: list[dict[str, Any]] = [
+    {"kernel_shape": [2, 3]},
+    {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [0, 1, 1, 0], "ceil_mode": 1},
+    {"kernel_shape": [2, 2], "dilations": [2, 3], "strides": [1, 2]},
+    {"kernel_shape": [3, 3], "auto_pad": "SAME_LOWER", "strides": [2, 2]},
+]
+
+
+@pytest.mark.parametrize("attributes", POOLS)
+def test_max_pool_indices_point_at_its_values(attributes: dict[str, Any]) -> None:
+    x = normal(2, 3, 7, 8)
+    values, indices = run_op("MaxPool", x, outputs=2, **attributes)
+    np.testing.assert_array_equal(x.ravel()[indices], values)
+    np.testing.assert_array_equal(run_op("MaxPool", x, **attributes), values)
+
+
+def test_average_leaves_padding_out_unless_told_to_count_it() -> None:
+    x = np.ones((1, 1, 4), np.float32)
+    attributes: dict[str, Any] = {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1}
+    assert run_op("AveragePool", x, **attributes).ravel().tolist() == [1, 1, 1]
+    counted = run_op("AveragePool", x, count_include_pad=1, **attributes).ravel()
+    np.testing.assert_allclose(counted, [2 / 3, 1, 1 / 2])
+
+
+def test_int8_pooling_starts_below_every_value() -> None:
+    x = np.full((1, 1, 2), -128, np.int8)
+    assert run_op("MaxPool", x, kernel_shape=[2], pads=[1, 1]).ravel().tolist() == [-128] * 3
+
+
+def test_pooling_passes_nan_on() -> None:
+    x = np.array([[[1, np.nan, 0, 2]]], np.float32)
+    assert np.isnan(run_op("MaxPool", x, kernel_shape=[2], strides=[2])).ravel().tolist() == [True, False]
