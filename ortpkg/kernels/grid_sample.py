@@ -75,10 +75,11 @@ def _axis_taps(places: Tensor, size: int, mode: str, padding: str, align_corners
     at = np.clip(np.nan_to_num(at, nan=-_FARTHEST), -_FARTHEST, _FARTHEST)
     if mode == "nearest":
         at = np.rint(at)
-    if padding == "border":
-        at = np.where((at < low) | (at > high), np.clip(at, 0, size - 1), at)
-    elif padding == "reflection":
-        at = np.where((at < low) | (at > high), _reflected(at, low, high), at)
+    outside = (at < low) | (at > high)
+    if padding == "border" and mode != "cubic":  # a cubic's taps are padded one by one, the place itself is not
+        at = np.where(outside, np.clip(at, 0, size - 1), at)
+    elif padding == "reflection" and mode != "cubic":
+        at = np.where(outside, _reflected(at, low, high), at)
     first = np.floor(at)
     weights = _weights(at - first, mode)
     start = first - (1 if mode == "cubic" else 0)

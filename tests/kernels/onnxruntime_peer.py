@@ -28,7 +28,8 @@ def run_on_onnxruntime(
             graph.input.append(helper.make_tensor_value_info(name, int(element_type_of(value.dtype)), value.shape))
             feeds[name] = value
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)])
+    imports = {domain: 1} | {"": 21}
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(*item) for item in imports.items()])
     model.ir_version = 10
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     found: Sequence[Tensor] = [np.asarray(value) for value in session.run(None, feeds)]

@@ -1,0 +1,51 @@
+"""StringConcat, StringSplit, RegexFullMatch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.errors import LimitExceededError
+from ortpkg.kernels.op_kernel import Tensor
+from tests.kernels.backend_cases import cases_of, check_case
+from tests.kernels.node_runner import run_op
+
+
+@pytest.mark.parametrize("case", cases_of("StringConcat", "StringSplit", "RegexFullMatch"), ids=lambda case: case.name)
+def test_onnx_cases(case: Any) -> None:
+    check_case(case)
+
+
+def texts(*values: str) -> Tensor:
+    return np.array(values, dtype=object)
+
+
+def test_scalars_are_texts_too() -> None:
+    x = np.array("a b", dtype=object)
+    assert run_op("StringConcat", x, texts("c")).tolist() == ["a bc"]
+    parts, count = run_op("StringSplit", x, outputs=2)
+    assert (parts.tolist(), count.item()) == (["a", "b"], 2)
+    assert run_op("RegexFullMatch", x, pattern="a.b").item() is True
+
+
+def test_concatenation_that_would_explode_is_refused() -> None:
+    x = np.array([["x" * 1000]] * 1000, dtype=object)
+    with pytest.raises(LimitExceededError):
+        run_op("StringConcat", x, x.T, limit_nbytes=100_000_000)
+
+
+def test_split_that_would_explode_is_refused() -> None:
+    with pytest.raises(LimitExceededError):
+        run_op("StringSplit", texts(*["a"] * 1000, " a" * 10_000), outputs=2, limit_nbytes=10_000_000)
+
+
+def test_split_of_nothing() -> None:
+    parts, counts = run_op("StringSplit", np.empty((0, 2), dtype=object), outputs=2)
+    assert (parts.shape, counts.shape) == ((0, 2, 0), (0, 2))
+
+
+def test_malformed_pattern_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the regular expression '\\(a' has a"):
+        run_op("RegexFullMatch", texts("a"), pattern="(a")
