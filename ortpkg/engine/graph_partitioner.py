@@ -13,12 +13,11 @@ import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
 from ortpkg.errors import (
     CompileError,
     ExecutionProviderError,
-    InvalidGraphError,
     KernelNotFoundError,
     OrtpkgError,
     quoted,
@@ -28,14 +27,12 @@ from ortpkg.graph.schemas import constraint_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef
-from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
     GraphViewer,
     MetaDef,
-    NodeComputeInfo,
 )
 
 _log = logging.getLogger(__name__)
@@ -57,15 +54,6 @@ class Partition:
     op_types: tuple[str, ...]
     fused_node: str = ""
     graph_path: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FusedKernel:
-    """A compiled partition: how it computes, and the body that it computes (for inspection)."""
-
-    provider: str
-    compute_info: NodeComputeInfo
-    body: Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,24 +345,3 @@ def _uncovered(provider: ExecutionProvider, meta: MetaDef, value: str, verb: str
         f"which its meta definition {'names as' if verb.startswith('does') else 'does not name as'} an {kind}",
         ep_name=provider.name,
     )
-
-
-def fused_kernel_def(node: Node) -> KernelDef:
-    """The kernel definition of a fused node (P09): its provider's memory, nothing in place."""
-
-    def factory(_info: OpKernelInfo) -> Compute:
-        raise InvalidGraphError(f"{node} is a fused node: its compute function comes from its provider")
-
-    return KernelDef(op_type=node.op_type, domain=node.domain, since=(1,), factory=factory, uses_output_buffer=False)
-
-
-def fused_compute(kernel: FusedKernel, state: Any, *, output_count: int) -> Compute:
-    """Calls a partition's compute function with the state that was made for its node."""
-
-    def compute(_context: OpKernelContext, *inputs: Value) -> Value:
-        outputs = tuple(kernel.compute_info.compute(state, inputs))
-        if len(outputs) != output_count:
-            raise ValueError(f"{kernel.provider} returned {len(outputs)} outputs where the node has {output_count}")
-        return outputs
-
-    return compute

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.execution_plan import OrtDevice
 from ortpkg.engine.memory_pattern import MemoryPatternGroup
-from ortpkg.errors import RunError
+from ortpkg.errors import PlanVerificationError
 
 #: So many sets of input shapes keep their pattern and their blocks; the one not used for longest goes first.
 MOST_SIGNATURES = 8
@@ -58,15 +58,15 @@ class Workspace:
     def cut(self, value_index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """The array of a value for which there is room, in its place in the block (M17).
 
-        Raises RunError where the pattern has no place for the value.
+        Raises PlanVerificationError where the pattern has no place for the value.
         """
         value = self._allocation.values[value_index]
         pattern = self.patterns.pattern_of(value.location)
         if pattern is None or value.location not in self._blocks:
-            raise RunError(f"there is no memory pattern for device {value.location.name}")
+            raise PlanVerificationError(f"there is no memory pattern for device {value.location.name}")
         offset = pattern.offset_of(value.reused_buffer)
         if offset is None:
-            raise RunError(f"the memory pattern has no offset for value {value_index}")
+            raise PlanVerificationError(f"the memory pattern has no offset for value {value_index}")
         array: npt.NDArray[Any] = np.ndarray(shape, dtype, buffer=self._blocks[value.location], offset=offset)
         self.views[value_index] = array
         return array

@@ -52,7 +52,7 @@ class NodeComputeInfo:
     """How a fused node runs: state made once per session, computed with many times, released at the end (P08).
 
     ``compute(state, inputs)`` takes one value per input of the fused node and returns one per output; it may be called
-    from several threads at once.
+    from several threads at once. What it returns is the engine's from then on: no memory that a later call writes to.
     """
 
     compute: Callable[[Any, Sequence[Any]], Sequence[Any]]

@@ -13,10 +13,15 @@ from ortpkg.errors import InvalidSessionOptionError, quoted
 
 #: Config entry: "1" proves every plan at session creation (slow for large models; tests always do).
 VERIFY_PLAN_ENTRY = "ortpkg.verify_plan"
+#: Config entry: "1" checks types and shapes of all that goes into and comes out of fused nodes, at every run.
+STRICT_FUSED_NODES_ENTRY = "ortpkg.strict_fused_nodes"
 #: Config entry: which backend runs the session ("embedded", "openvino", "onnxruntime", a plug-in's name).
 BACKEND_ENTRY = "ortpkg.backend"
 #: Config entry of ONNX Runtime: where external data lies when a model comes from memory (E17).
 EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
+
+#: Config entry of ONNX Runtime: "1" makes a node that only the CPU provider can run an error.
+DISABLE_CPU_FALLBACK_ENTRY = "session.disable_cpu_ep_fallback"
 
 _LONGEST_CONFIG_KEY = 1024
 _LONGEST_CONFIG_VALUE = 4096

@@ -20,12 +20,11 @@ from ortpkg.engine.allocation_planner import AllocationPlan, plan_allocations
 from ortpkg.engine.constant_evaluator import ConstantEvaluator
 from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, OrtDevice, create_execution_plan
+from ortpkg.engine.fused_kernel import FusedKernel, fused_compute
 from ortpkg.engine.graph_partitioner import (
-    FusedKernel,
     Partition,
     PartitionResult,
     find_kernels,
-    fused_compute,
     partition_graph,
 )
 from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
@@ -37,7 +36,7 @@ from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
 from ortpkg.engine.value_sizes import value_sizes
 from ortpkg.engine.workspace import WorkspacePool
-from ortpkg.errors import InvalidSessionOptionError
+from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
@@ -47,7 +46,13 @@ from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.op_kernel import Compute
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.execution_provider import Allocator, ExecutionProvider, GraphViewer
-from ortpkg.session.options import VERIFY_PLAN_ENTRY, ExecutionMode, SessionOptions
+from ortpkg.session.options import (
+    DISABLE_CPU_FALLBACK_ENTRY,
+    STRICT_FUSED_NODES_ENTRY,
+    VERIFY_PLAN_ENTRY,
+    ExecutionMode,
+    SessionOptions,
+)
 
 _MOST_FOLDED_NBYTES = 256 << 20
 
@@ -93,6 +98,7 @@ def create_session_state(
     infer_types(model)
     _transform(model, (TransformLevel.BASIC,), options, _transform_context(providers))
     result = partition_graph(model.graph, providers)
+    _check_cpu_fallback(result, options)
     later = (TransformLevel.EXTENDED, TransformLevel.LAYOUT, TransformLevel.DEFAULT)
     _transform(model, later, options, _transform_context(providers, only=frozenset({CPU_EXECUTION_PROVIDER})))
     _write_optimized_model(model, options, result)
@@ -133,6 +139,20 @@ def _transform_context(providers: Sequence[ExecutionProvider], only: frozenset[s
         execution_providers=only,
         largest_constant_nbytes=_MOST_FOLDED_NBYTES,
     )
+
+
+def _check_cpu_fallback(result: PartitionResult, options: SessionOptions) -> None:
+    """Raises where the embedded CPU provider runs nodes although the options forbid it (ONNX Runtime's entry)."""
+    if options.config_entries.get(DISABLE_CPU_FALLBACK_ENTRY) != "1":
+        return
+    left = [p for p in result.partitions if p.provider == CPU_EXECUTION_PROVIDER and not p.fused_node]
+    if left:
+        names = ", ".join(quoted(name) for name in left[0].node_names[:5])
+        count = sum(len(partition.node_names) for partition in left)
+        raise InvalidSessionOptionError(
+            f"{DISABLE_CPU_FALLBACK_ENTRY} is set, but {count} nodes would run on the CPU provider: {names}, ...",
+            key=DISABLE_CPU_FALLBACK_ENTRY,
+        )
 
 
 def _write_optimized_model(model: Model, options: SessionOptions, result: PartitionResult) -> None:
@@ -263,5 +283,6 @@ class _GraphPlanner:
         else:
             state = fused.compute_info.create_state(node.name)
             self.releases.append(partial(fused.compute_info.release_state, state))
-            compute = fused_compute(fused, state, output_count=len(node.outputs))
+            is_strict = self._options.config_entries.get(STRICT_FUSED_NODES_ENTRY) == "1"
+            compute = fused_compute(fused, state, is_strict=is_strict)
         return compute if self._profiler is None else self._profiler.profiled(compute, step)

@@ -124,3 +124,63 @@ def test_stages_leave_a_kernel_per_step_fixed_at_initialization() -> None:
     run(state, np.ones(2, np.float32))
     assert [instruction.compute for instruction in state.executable.instructions] == computes
     assert len(computes) == 3
+
+
+@pytest.mark.requirement("D07")
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (np.zeros(2), r"gets from ExpExecutionProvider 'c' as float64\[2\], declared is tensor\(float\)"),
+        (np.zeros((2, 1), np.float32), r"'c' as float32\[2, 1\], declared is"),
+    ],
+)
+def test_strict_invocation_checks_what_a_partition_returns(result: Any, message: str) -> None:
+    options = options_of()
+    options.add_session_config_entry("ortpkg.strict_fused_nodes", "1")
+    provider = ExpProvider(lambda _state, inputs: [result])
+    state = create_session_state(load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()])
+    with pytest.raises(RunError, match=message):
+        run(state, np.ones(2, np.float32))
+
+
+def test_cpu_fallback_can_be_forbidden() -> None:
+    options = options_of()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    provider = ExpProvider(lambda _state, inputs: [inputs[0]])
+    with pytest.raises(InvalidSessionOptionError, match="2 nodes would run on the CPU provider: 'Neg_"):
+        create_session_state(load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()])
+
+
+class FarAllocator(CPUAllocator):
+    """An allocator of another device that counts its blocks."""
+
+    name = "Far"
+    alignment = 256
+    blocks = 0
+
+    def allocate(self, nbytes: int) -> Any:
+        FarAllocator.blocks += 1
+        return super().allocate(nbytes)
+
+
+class FarProvider(CPUExecutionProvider):
+    """The CPU's kernels, in the memory of another device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "FarExecutionProvider"
+
+    def create_allocator(self) -> Allocator:
+        return FarAllocator()
+
+
+@pytest.mark.requirement("D08")
+@pytest.mark.requirement("D01")
+def test_block_of_a_device_comes_from_its_providers_allocator() -> None:
+    model = load_model(model_of(TEXT.replace("[N]", "[5]")))
+    FarAllocator.blocks = 0
+    state = create_session_state(model, options_of(), [FarProvider(), CPUExecutionProvider()])
+    x = np.linspace(-1, 1, 5, dtype=np.float32)
+    for _ in range(3):
+        np.testing.assert_allclose(run(state, x), np.exp(np.exp(-x)), rtol=1e-6)
+    assert FarAllocator.blocks == 1

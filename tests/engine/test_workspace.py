@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.engine.execution_plan import OrtDevice
+from ortpkg.engine.memory_pattern import MemoryPattern, MemoryPatternGroup, trace_static_shapes
+from ortpkg.engine.workspace import MOST_SIGNATURES, Workspace, WorkspacePool
+from ortpkg.errors import PlanVerificationError, StatusCode
+from tests.engine.plan_factories import DEVICE, Planned
+
+FLOAT = np.dtype(np.float32)
+PLANNED = Planned("a = Conv(x)\nb = Conv(a)\ny = Conv(b)")
+PATTERNS = trace_static_shapes(PLANNED.plan, PLANNED.allocation).generate_patterns()
+A, B = (PLANNED.plan.values.index_of(name) for name in "ab")
+
+
+def allocate(_device: OrtDevice, nbytes: int) -> Any:
+    return np.zeros(nbytes, np.uint8)
+
+
+def pool_of(*, keeps_blocks: bool = True) -> WorkspacePool:
+    return WorkspacePool(PLANNED.allocation, allocate, keeps_blocks=keeps_blocks)
+
+
+@pytest.mark.requirement("M17")
+def test_allocation_is_an_offset_into_one_block() -> None:
+    workspace = Workspace(PLANNED.allocation, PATTERNS, allocate)
+    first, second = workspace.cut(A, (8, 8), FLOAT), workspace.cut(B, (64,), FLOAT)
+    assert first.base is second.base
+    assert first.ctypes.data != second.ctypes.data
+    assert workspace.views[A] is first
+
+
+@pytest.mark.requirement("M17")
+def test_value_without_an_offset_is_an_inconsistency() -> None:
+    empty = MemoryPattern(peak_size=64, offsets={}, sizes={})
+    workspace = Workspace(PLANNED.allocation, MemoryPatternGroup(locations=(DEVICE,), patterns=(empty,)), allocate)
+    with pytest.raises(PlanVerificationError, match="no offset for value") as caught:
+        workspace.cut(A, (64,), FLOAT)
+    assert caught.value.code is StatusCode.FAIL
+
+
+@pytest.mark.requirement("M17")
+def test_device_without_a_pattern_is_an_inconsistency() -> None:
+    workspace = Workspace(PLANNED.allocation, MemoryPatternGroup(locations=(), patterns=()), allocate)
+    assert not workspace.has_room(A, 4)
+    with pytest.raises(PlanVerificationError, match="no memory pattern for device Fake"):
+        workspace.cut(A, (64,), FLOAT)
+
+
+def test_room_is_what_the_pattern_laid_out() -> None:
+    workspace = Workspace(PLANNED.allocation, PATTERNS, allocate)
+    assert [workspace.has_room(A, nbytes) for nbytes in (0, 1, 256, 257)] == [False, True, True, False]
+
+
+def test_two_runs_at_a_time_have_two_workspaces_and_the_next_gets_one_back() -> None:
+    pool = pool_of()
+    pool.add_pattern("s", PATTERNS)
+    first, second = pool.take("s", PATTERNS), pool.take("s", PATTERNS)
+    assert first is not second
+    pool.give_back("s", second)
+    assert pool.take("s", PATTERNS) is second
+
+
+def test_without_an_arena_blocks_end_with_their_run() -> None:
+    pool = pool_of(keeps_blocks=False)
+    pool.add_pattern("s", PATTERNS)
+    workspace = pool.take("s", PATTERNS)
+    pool.give_back("s", workspace)
+    assert pool.take("s", PATTERNS) is not workspace
+
+
+def test_signature_not_used_for_longest_is_forgotten() -> None:
+    pool = pool_of()
+    for signature in range(MOST_SIGNATURES):
+        pool.add_pattern(signature, PATTERNS)
+    assert pool.patterns_of(0) is not None
+    pool.add_pattern("new", PATTERNS)
+    assert (pool.patterns_of(0), pool.patterns_of(1)) == (PATTERNS, None)

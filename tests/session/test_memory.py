@@ -1,0 +1,99 @@
+"""What a run does with memory: traced once, then no more allocation than what the caller gets."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.engine.allocation_planner import AllocKind
+from ortpkg.engine.memory_pattern import Buffer, least_possible_peak
+from tests.session.conftest import session_of
+
+SIZE = 1 << 16
+NBYTES = 4 * SIZE
+CHAIN = """g (float[N] x) => (float[N] y) {
+    a = Exp(x)
+    b = Tanh(a)
+    c = Add(b, x)
+    d = Mul(c, a)
+    e = Sigmoid(d)
+    y = Sub(e, c)
+}"""
+STATIC = CHAIN.replace("[N]", f"[{SIZE}]")
+X = {"x": np.linspace(-1, 1, SIZE, dtype=np.float32)}
+
+
+def peak_nbytes(session: Any) -> int:
+    tracemalloc.start()
+    try:
+        session.run(None, X)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.requirement("M23")
+@pytest.mark.parametrize("text", [CHAIN, STATIC], ids=["dynamic", "static"])
+def test_third_run_allocates_nothing_but_its_output(text: str) -> None:
+    with session_of(text) as session:
+        for _ in range(2):
+            session.run(None, X)
+        assert peak_nbytes(session) < NBYTES + 65536
+
+
+@pytest.mark.requirement("M23")
+def test_without_pattern_and_reuse_a_run_takes_more() -> None:
+    with session_of(CHAIN, enable_mem_pattern=False, enable_mem_reuse=False) as plain:
+        plain.run(None, X)
+        assert peak_nbytes(plain) > 3 * NBYTES
+
+
+@pytest.mark.requirement("M23")
+def test_peak_is_near_the_best_possible_for_the_order() -> None:
+    with session_of(STATIC) as session:
+        executable = session._state.executable
+        assert executable.pool is not None
+        patterns = executable.pool.patterns_of(())
+        assert patterns is not None
+        buffers = [
+            Buffer(owner, size, tuple(zip(counter.starts, counter.ends, strict=True)))
+            for owner, size in patterns.patterns[0].sizes.items()
+            for counter in [executable.allocation.buffers[owner]]
+        ]
+        assert patterns.peak_size <= 1.1 * least_possible_peak(buffers)
+
+
+@pytest.mark.requirement("M12")
+@pytest.mark.requirement("M20")
+def test_first_run_of_a_shape_is_traced_and_gives_the_pattern_that_static_shapes_have_at_once() -> None:
+    with session_of(CHAIN) as dynamic, session_of(STATIC) as static:
+        dynamic.run(None, X)
+        pools = [session._state.executable.pool for session in (dynamic, static)]
+        assert pools[0] is not None
+        assert pools[1] is not None
+        traced = pools[0].patterns_of(dynamic._state.executable._signature([X["x"]]))
+        planned = pools[1].patterns_of(())
+    assert traced == planned
+
+
+@pytest.mark.requirement("M18")
+@pytest.mark.requirement("M19")
+def test_values_lie_where_their_kind_says() -> None:
+    with session_of(STATIC) as session:
+        executable = session._state.executable
+        kinds = {
+            executable.plan.values.name_of(index): value.alloc_kind
+            for index, value in enumerate(executable.allocation.values)
+        }
+        assert kinds["x"] is AllocKind.PRE_EXISTING
+        assert kinds["y"] is AllocKind.ALLOCATE_OUTPUT
+        session.run(None, X)
+        assert executable.pool is not None
+        patterns = executable.pool.patterns_of(())
+        assert patterns is not None
+        views = executable.pool.take((), patterns).views
+        placed = {name for name in kinds if views[executable.plan.values.index_of(name)] is not None}
+    assert placed == {"a", "b", "c", "d", "e"}
