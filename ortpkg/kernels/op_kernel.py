@@ -59,7 +59,11 @@ class OpKernelContext(Protocol):
         ...
 
     def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:
-        """Runs the sub-graph in ``attribute`` on ``feeds`` (its inputs, in order); outer values are captured."""
+        """Runs the sub-graph in ``attribute`` on ``feeds`` (its inputs, in order); outer values are captured.
+
+        What it returns is the kernel's own: it shares memory with nothing but, where the body passes a value through,
+        the feeds.
+        """
         ...
 
 
