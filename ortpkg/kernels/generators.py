@@ -6,6 +6,7 @@ Sizes come from data here, so every one asks ``context.output`` before it comput
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,26 +22,35 @@ _BOOL = np.dtype(np.bool_)
 _FROM_1 = (1, 9, 11, 12, 13, 19, 21, 23, 24, 25)
 
 
+#: The plain attributes of Constant → what their values are held in.
+_PLAIN_VALUES: Mapping[str, type] = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_string": object,
+    "value_strings": object,
+}
+
+
 def _constant_value(info: OpKernelInfo) -> Tensor:
-    tensor = info.attribute("value")
-    if tensor is not None:
-        return np.asarray(tensor)
-    for name, dtype in (("value_float", np.float32), ("value_floats", np.float32)):
-        if info.attribute(name) is not None:
-            return np.asarray(info.attribute(name), dtype)
-    for name in ("value_int", "value_ints"):
-        if info.attribute(name) is not None:
-            return np.asarray(info.attribute(name), np.int64)
-    for name in ("value_string", "value_strings"):
-        if info.attribute(name) is not None:
-            return np.asarray(info.attribute(name), object)
-    raise InvalidGraphError(f"{info.node} has no value that a tensor can be made of", node_name=info.node.name)
+    """The node's value, read-only; a sparse one made dense (its size is bounded where the model is read)."""
+    value = info.attribute("value")
+    if value is None and info.attribute("sparse_value") is not None:
+        value = info.attribute("sparse_value").numpy()
+    for name, dtype in _PLAIN_VALUES.items():
+        if value is None and info.attribute(name) is not None:
+            value = np.asarray(info.attribute(name), dtype)
+    if value is None:
+        raise InvalidGraphError(f"{info.node} has no value", node_name=info.node.name)
+    tensor = np.asarray(value).view()
+    tensor.flags.writeable = False
+    return tensor
 
 
 @kernel("Constant", since=_FROM_1, uses_output_buffer=False)
 def constant(info: OpKernelInfo) -> Compute:
     value = _constant_value(info)
-    value.flags.writeable = False
     return lambda _context: value
 
 

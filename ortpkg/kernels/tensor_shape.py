@@ -125,7 +125,7 @@ def shape_of(info: OpKernelInfo) -> Compute:
     return compute
 
 
-@kernel("Size", since=(1, *(13, 19, 21, 23, 24, 25)))
+@kernel("Size", since=(1, 13, 19, 21, 23, 24, 25))
 def size_of(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, (), _INT64)

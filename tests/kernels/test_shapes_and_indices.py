@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import LimitExceededError
+from ortpkg.errors import InvalidGraphError, LimitExceededError
+from ortpkg.graph.graph import ArrayInitializer, Attribute, Node
+from ortpkg.graph.initializers import SparseInitializer
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.generators import constant
 from ortpkg.kernels.op_kernel import Tensor
-from tests.kernels.node_runner import run_op
+from tests.kernels.node_runner import NodeInfo, run_op
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 TRILLION = 10**12
@@ -121,6 +125,28 @@ def test_what_does_not_fit_is_said(op_type: str, inputs: Any, attributes: dict[s
 def test_trillion_elements_are_refused_before_they_are_allocated(op_type: str, inputs: Any, attributes: Any) -> None:
     with pytest.raises(LimitExceededError):
         run_op(op_type, *inputs, **attributes)
+
+
+def constant_node(attributes: dict[str, Attribute]) -> NodeInfo:
+    return NodeInfo(
+        Node(index=0, name="c", op_type="Constant", domain="", inputs=(), outputs=("y",), attributes=attributes), 25
+    )
+
+
+def test_sparse_constant_is_made_dense() -> None:
+    sparse = SparseInitializer(
+        name="s",
+        values=ArrayInitializer("v", np.array([1, 2], np.float32), ElementType.FLOAT),
+        indices=ArrayInitializer("i", int64(1, 3), ElementType.INT64),
+        shape=(5,),
+    )
+    compute = constant(constant_node({"sparse_value": Attribute("SPARSE_TENSOR", sparse)}))
+    assert compute(None).tolist() == [0, 1, 0, 2, 0]
+
+
+def test_constant_without_a_value_is_an_invalid_graph() -> None:
+    with pytest.raises(InvalidGraphError, match="Constant node 'c' has no value"):
+        constant(constant_node({}))
 
 
 def test_slice_clamps_what_lies_outside() -> None:
