@@ -31,6 +31,10 @@ class _PlainContext:
     def check_allocation(self, nbytes: int) -> None:
         self._control.check_allocation(nbytes)
 
+    @property
+    def is_watched(self) -> bool:
+        return self._control.is_watched
+
     def check_cancelled(self) -> None:
         self._control.check()
 

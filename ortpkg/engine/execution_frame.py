@@ -84,6 +84,10 @@ class NodeContext:
     def check_allocation(self, nbytes: int) -> None:
         self._frame.control.check_allocation(nbytes)
 
+    @property
+    def is_watched(self) -> bool:
+        return self._frame.control.is_watched
+
     def check_cancelled(self) -> None:
         self._frame.control.check()
 

@@ -45,10 +45,10 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
     """
     body = kernel.body
 
-    def compute(_context: OpKernelContext, *inputs: Value) -> Value:
+    def compute(context: OpKernelContext, *inputs: Value) -> Value:
         if is_strict:
             _check(body, body.inputs, inputs, "takes")
-        outputs = tuple(kernel.compute_info.compute(state, inputs))
+        outputs = tuple(kernel.compute_info.compute(state, inputs, context))
         if len(outputs) != len(body.outputs):
             raise ValueError(
                 f"{kernel.provider} returned {len(outputs)} outputs where the node has {len(body.outputs)}"

@@ -54,6 +54,11 @@ class OpKernelContext(Protocol):
         """Raises LimitExceededError where ``nbytes`` more would pass the run's memory limit."""
         ...
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the run has a time limit or can be cancelled; where not, :meth:`check_cancelled` never raises."""
+        ...
+
     def check_cancelled(self) -> None:
         """Raises CancelledError or LimitExceededError (time) where the run should end. Long loops call it."""
         ...

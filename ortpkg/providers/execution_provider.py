@@ -17,6 +17,7 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.kernels.op_kernel import OpKernelContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +52,13 @@ class FusedNode:
 class NodeComputeInfo:
     """How a fused node runs: state made once per session, computed with many times, released at the end (P08).
 
-    ``compute(state, inputs)`` takes one value per input of the fused node and returns one per output; it may be called
-    from several threads at once. What it returns is the engine's from then on: no memory that a later call writes to.
+    ``compute(state, inputs, context)`` takes one value per input of the fused node and returns one per output; it may
+    be called from several threads at once. What it returns is the engine's from then on: no memory that a later call
+    writes to. Where ``context.is_watched``, a long computation calls ``context.check_cancelled()`` now and then, or has
+    it called for it (``providers/run_watch.py``).
     """
 
-    compute: Callable[[Any, Sequence[Any]], Sequence[Any]]
+    compute: Callable[[Any, Sequence[Any], OpKernelContext], Sequence[Any]]
     create_state: Callable[[str], Any] = lambda _node_name: None
     release_state: Callable[[Any], None] = lambda _state: None
 

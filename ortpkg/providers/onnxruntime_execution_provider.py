@@ -11,9 +11,12 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.types import ElementType
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.run_watch import run_watched
 from ortpkg.providers.whole_model import NUMERIC_TYPES, CompiledModel, WholeModel, WholeModelProvider
 
-_ERRORS_ONLY = 3
+#: What fails is raised, and said once by us; onnxruntime's own lines on standard error would say it twice.
+_FATAL_ONLY = 4
 
 
 class OnnxRuntimeExecutionProvider(WholeModelProvider):
@@ -37,7 +40,7 @@ class OnnxRuntimeExecutionProvider(WholeModelProvider):
 
     def compile_model(self, model: WholeModel) -> CompiledModel:
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = _ERRORS_ONLY
+        options.log_severity_level = _FATAL_ONLY
         providers: list[Any] = [(self.name, dict(self.options))]
         if self.name != CPU_EP:
             providers.append(CPU_EP)
@@ -52,6 +55,14 @@ class _OnnxRuntimeModel:
         self._inputs = model.inputs
         self._outputs = list(model.outputs)
 
-    def compute(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        outputs: Sequence[Any] = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=True)))
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        feeds = dict(zip(self._inputs, inputs, strict=True))
+        if not context.is_watched:
+            return self._run(feeds, None)
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = _FATAL_ONLY
+        return run_watched(context, lambda: self._run(feeds, options), lambda: setattr(options, "terminate", True))
+
+    def _run(self, feeds: dict[str, Any], options: Any) -> Sequence[Any]:
+        outputs: Sequence[Any] = self._session.run(self._outputs, feeds, options)
         return outputs

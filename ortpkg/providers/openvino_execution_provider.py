@@ -16,6 +16,8 @@ import openvino
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.run_watch import run_watched
 from ortpkg.providers.whole_model import CompiledModel, WholeModel, WholeModelProvider
 
 #: ONNX Runtime's option → OpenVINO's property.
@@ -63,12 +65,16 @@ class _OpenVinoModel:
         self._idle: list[Any] = []
         self._lock = threading.Lock()
 
-    def compute(self, inputs: Sequence[Any]) -> Sequence[Any]:
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
         with self._lock:
             request = self._idle.pop() if self._idle else None
         if request is None:
             request = self._compiled.create_infer_request()
-        results = request.infer(dict(zip(self._slots, inputs, strict=True)))
+        feeds = dict(zip(self._slots, inputs, strict=True))
+        if context.is_watched:
+            results = run_watched(context, lambda: request.infer(feeds), request.cancel)
+        else:
+            results = request.infer(feeds)
         with self._lock:
             self._idle.append(request)
         # Copies already (share_outputs is off): the request's own buffers are overwritten by its next call.

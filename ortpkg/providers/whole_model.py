@@ -21,6 +21,7 @@ from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import to_model_proto
 from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.kernel_registry import KernelRegistry
+from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.cpu_execution_provider import CPUAllocator
 from ortpkg.providers.execution_provider import (
     Allocator,
@@ -61,8 +62,11 @@ NUMERIC_TYPES: frozenset[ElementType] = frozenset(
 class CompiledModel(Protocol):
     """A model inside a foreign library."""
 
-    def compute(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs. Thread-safe."""
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs. Thread-safe.
+
+        Ends early, with the error of ``context.check_cancelled``, where the run is to end.
+        """
         ...
 
 
@@ -158,8 +162,8 @@ class WholeModelProvider(ExecutionProvider):
             raise CompileError(f"{self.name} cannot compile the model: {quoted(first)}", ep_name=self.name) from error
 
 
-def _compute(compiled: CompiledModel, inputs: Sequence[Any]) -> Sequence[Any]:
-    return compiled.compute(inputs)
+def _compute(compiled: CompiledModel, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+    return compiled.compute(inputs, context)
 
 
 def _hands_out(compiled: CompiledModel) -> Callable[[str], CompiledModel]:

@@ -67,7 +67,7 @@ class ClaimingProvider(ExecutionProvider):
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         self.compiled += fused_nodes
         count = len(fused_nodes) if self.compiles is None else self.compiles
-        return [NodeComputeInfo(compute=lambda _state, inputs: [inputs[0]])] * count
+        return [NodeComputeInfo(compute=lambda _state, inputs, _context: [inputs[0]])] * count
 
 
 def graph_of(text: str = TEXT) -> Graph:

@@ -76,6 +76,10 @@ class RunContext:
         if nbytes > self.limit_nbytes:
             raise LimitExceededError(f"{nbytes} bytes would pass the limit", limit="memory")
 
+    @property
+    def is_watched(self) -> bool:
+        return False
+
     def check_cancelled(self) -> None:
         return None
 

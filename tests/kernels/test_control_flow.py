@@ -27,6 +27,10 @@ class BodyContext(RunContext):
     def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:
         return list(self.bodies[attribute](*feeds))
 
+    @property
+    def is_watched(self) -> bool:
+        return False
+
     def check_cancelled(self) -> None:
         self.patience -= 1
         if self.patience < 0:

@@ -17,6 +17,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
+from tests.kernels.node_runner import RunContext
 
 _MLP = """
 <ir_version: 10, opset_import: ["" : 17]>
@@ -72,7 +73,7 @@ def _compute(text: str, provider: ExecutionProvider) -> Callable[[Sequence[Any]]
     )
     (info,) = provider.compile([FusedNode(node=node, body=graph)])
     state = info.create_state(node.name)
-    return lambda inputs: info.compute(state, inputs)
+    return lambda inputs: info.compute(state, inputs, RunContext())
 
 
 @pytest.mark.parametrize("backend", [_OPENVINO, _BRIDGE])

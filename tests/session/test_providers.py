@@ -15,6 +15,7 @@ from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelRegistry
+from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.cpu_execution_provider import CPUAllocator, CPUExecutionProvider
 from ortpkg.providers.execution_provider import (
     Allocator,
@@ -63,7 +64,10 @@ class ExpProvider(ExecutionProvider):
             self.states.append(name)
             return name
 
-        return [NodeComputeInfo(compute=self.compute, create_state=create, release_state=self.states.remove)]
+        def compute(state: Any, inputs: Sequence[Any], _context: OpKernelContext) -> Sequence[Any]:
+            return self.compute(state, inputs)
+
+        return [NodeComputeInfo(compute=compute, create_state=create, release_state=self.states.remove)]
 
 
 def state_of(provider: ExecutionProvider, profiler: Profiler | None = None, **options: Any) -> SessionState:

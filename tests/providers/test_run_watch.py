@@ -1,0 +1,113 @@
+"""A run inside a foreign library ends when its time is up or its caller says so."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.providers.run_watch import run_watched
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import RunOptions
+
+
+class Context:
+    """The part of OpKernelContext that the watch asks."""
+
+    def __init__(self, control: RunControl) -> None:
+        self.is_watched = control.is_watched
+        self.check_cancelled = control.check
+
+
+def endless_loop() -> bytes:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["go_on"]), helper.make_node("Add", ["s", "one"], ["s_next"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("s", TensorProto.FLOAT, [1]),
+        ],
+        [
+            helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("s_next", TensorProto.FLOAT, [1]),
+        ],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["", "forever", "x"], ["y"], body=body)],
+        "endless",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+        [
+            helper.make_tensor("forever", TensorProto.BOOL, [], [True]),
+            helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0]),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+@pytest.fixture(scope="module")
+def session() -> InferenceSession:
+    onnx.checker.check_model(onnx.load_from_string(endless_loop()))
+    return InferenceSession(endless_loop(), backend="onnxruntime")
+
+
+def test_a_run_in_onnxruntime_ends_when_its_time_is_up(session: InferenceSession) -> None:
+    options = RunOptions()
+    options.timeout_s = 0.2
+    with pytest.raises(LimitExceededError, match=r"the run passed its time limit of 0\.2 s"):
+        session.run(None, {"x": np.ones(1, np.float32)}, options)
+
+
+def test_a_run_in_onnxruntime_ends_when_its_caller_says_so(session: InferenceSession) -> None:
+    options = RunOptions()
+    timer = threading.Timer(0.1, lambda: setattr(options, "terminate", True))
+    timer.start()
+    with pytest.raises(CancelledError, match="ended by its caller"):
+        session.run(None, {"x": np.ones(1, np.float32)}, options)
+    timer.join()
+
+
+def test_a_call_that_ends_in_time_is_left_alone() -> None:
+    stopped: list[bool] = []
+    context = Context(RunControl(timeout_s=60.0))
+    assert run_watched(context, lambda: 7, lambda: stopped.append(True)) == 7  # type: ignore[arg-type]
+    assert stopped == []
+
+
+def test_an_error_of_the_library_itself_is_not_hidden() -> None:
+    def fail() -> int:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_watched(Context(RunControl(timeout_s=60.0)), fail, lambda: None)  # type: ignore[arg-type]
+
+
+def test_several_calls_are_watched_at_once() -> None:
+    ended = [threading.Event() for _ in range(4)]
+
+    def run(place: int) -> None:
+        def wait() -> None:
+            assert ended[place].wait(30)
+            raise RuntimeError("stopped")
+
+        context = Context(RunControl(timeout_s=0.05 * (place + 1)))
+        with pytest.raises(LimitExceededError):
+            run_watched(context, wait, ended[place].set)  # type: ignore[arg-type]
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(4)]
+    start = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(event.is_set() for event in ended)
+    assert time.monotonic() - start < 30
