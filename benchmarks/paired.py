@@ -1,0 +1,57 @@
+"""Times several ways to do one thing side by side: in turns, so that a noisy machine is noisy for all of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """What one contender took.
+
+    Attributes:
+        median_s: of its calls.
+        ratio: median over the rounds of (its time / the baseline's time in the same round).
+        ratio_low, ratio_high: the middle half of these ratios.
+    """
+
+    median_s: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+
+def time_in_turns(
+    contenders: Mapping[str, Callable[[], object]], *, baseline: str, budget_s: float = 2.0, least_rounds: int = 7
+) -> dict[str, Timing]:
+    """Calls every contender once per round until the time is used up (at least ``least_rounds`` times).
+
+    Before that, each is called twice to warm up. ``baseline`` names the contender that the ratios refer to.
+    """
+    for call in contenders.values():
+        call()
+        call()
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    end = time.perf_counter() + budget_s
+    rounds = 0
+    while rounds < least_rounds or time.perf_counter() < end:
+        for name, call in contenders.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+        rounds += 1
+    return {name: _timing(own, times[baseline]) for name, own in times.items()}
+
+
+def _timing(own: list[float], base: list[float]) -> Timing:
+    ratios = sorted(mine / theirs for mine, theirs in zip(own, base, strict=True))
+    quarter = len(ratios) // 4
+    return Timing(
+        median_s=statistics.median(own),
+        ratio=statistics.median(ratios),
+        ratio_low=ratios[quarter],
+        ratio_high=ratios[-1 - quarter],
+    )
