@@ -118,7 +118,7 @@ def test_refuses_models_that_differ_unless_forced(tmp_path: Path, make_model: Mo
     [
         (b"", ModelFileError, "is empty"),
         (b"this is no model", ModelFileError, "is not an ONNX model"),
-        (None, ModelNotFoundError, "there is no model file"),
+        (None, ModelNotFoundError, "there is no file"),
     ],
     ids=["empty", "text", "missing"],
 )
