@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ortpkg import errors
     from ortpkg.api.model_package import ComponentModel, ModelPackage
     from ortpkg.api.model_variant import ModelVariant
+    from ortpkg.api.verify import record_digests, verify
     from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
     from ortpkg.authoring.new_variant import NewVariant
     from ortpkg.authoring.package_checks import validate
@@ -34,8 +35,10 @@ _LAZY: dict[str, str] = {
     "add_variant": "ortpkg.authoring.create",
     "create": "ortpkg.authoring.create",
     "init_package": "ortpkg.authoring.create",
+    "record_digests": "ortpkg.api.verify",
     "remove_variant": "ortpkg.authoring.create",
     "validate": "ortpkg.authoring.package_checks",
+    "verify": "ortpkg.api.verify",
 }
 
 __all__ = [
@@ -53,8 +56,10 @@ __all__ = [
     "create",
     "errors",
     "init_package",
+    "record_digests",
     "remove_variant",
     "validate",
+    "verify",
 ]
 
 

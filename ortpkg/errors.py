@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum, IntFlag, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,7 +38,10 @@ class StatusCode(StrEnum):
 
 
 class ExitCode(IntEnum):
-    """What the command line returns; the table in ``ortpkg --help`` is made from these."""
+    """What the command line returns; the table in ``ortpkg --help`` is made from these.
+
+    ``ortpkg verify`` returns a sum of :class:`VerifyExitCode` instead where files are not as recorded.
+    """
 
     DONE = 0
     FINDINGS = 1
@@ -49,6 +52,15 @@ class ExitCode(IntEnum):
     BACKEND = 6
     TRUST = 7
     CANCELLED = 130
+
+
+class VerifyExitCode(IntFlag):
+    """The bits whose sum ``ortpkg verify`` returns; 0 where every file is as digests.json records it."""
+
+    CHANGED = 16
+    MISSING_OR_EXTRA = 32
+    UNREADABLE = 64
+    UNVERIFIED = 128
 
 
 class Severity(StrEnum):

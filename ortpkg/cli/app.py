@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "remove-variant": "ortpkg.cli.remove_variant",
     "inspect": "ortpkg.cli.inspect",
     "validate": "ortpkg.cli.validate",
+    "verify": "ortpkg.cli.verify",
     "select": "ortpkg.cli.select",
     "run": "ortpkg.cli.run",
     "devices": "ortpkg.cli.devices",

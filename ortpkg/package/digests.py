@@ -37,7 +37,7 @@ STAGING_PREFIX = ".ortpkg-"
 
 _MOST_FILES = 100_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * _MOST_FILES)
+LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * _MOST_FILES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +128,14 @@ def compute_digests(root: Path, *, progress: Progress | None = None) -> PackageD
     OSError where one cannot be read or is not a regular file, PackageFormatError where a name cannot be recorded.
     """
     names = list_files(root)
-    _check_paths(root, names)
+    return digests_of(root, hash_files({name: root / name for name in names}, progress=progress))
+
+
+def digests_of(root: Path, hashed: Mapping[str, HashedFile | OSError]) -> PackageDigests:
+    """What is to be recorded of the files ``hashed``, all that the package has. Errors as :func:`compute_digests`."""
+    _check_paths(root, hashed)
     files = {}
-    for name, found in hash_files({name: root / name for name in names}, progress=progress).items():
+    for name, found in hashed.items():
         if isinstance(found, OSError):
             raise OSError(found.errno, found.strerror or str(found), str(root / name)) from found
         files[name] = RecordedFile.of(found.digest)
@@ -144,7 +149,7 @@ def read_digests(root: Path) -> PackageDigests | None:
     """
     if not os.path.lexists(root / DIGESTS_FILE):
         return None
-    document = read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=_LIMITS)
+    document = read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=LIMITS)
     if findings := check_schema(document, "digests", document=DIGESTS_FILE):
         raise PackageFormatError.from_findings(findings, path=root)
     files = {

@@ -139,6 +139,16 @@ class FileOperations:
         os.fsync(stream.fileno())
 
 
+def make_parents(base: Path, path: str, operations: FileOperations) -> None:
+    """Makes the folders below ``base`` that ``path`` (relative, with ``/``) lies in, durably."""
+    folder = base
+    for name in path.split("/")[:-1]:
+        folder /= name
+        if not folder.is_dir():
+            operations.make_directory(folder)
+            operations.fsync_directory(folder.parent)
+
+
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
     """Opens a regular file for reading: the stream and its size in bytes.

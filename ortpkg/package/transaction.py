@@ -37,7 +37,7 @@ from ortpkg.package.digests import (
     is_within,
     read_digests,
 )
-from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.file_operations import FileOperations, make_parents
 from ortpkg.package.hashing import FileDigest, Progress, hash_bytes, hash_file
 
 _SPARE_NBYTES = 1024 * 1024  # documents, directories and rounding up to blocks, on top of the files copied
@@ -154,10 +154,18 @@ def recover(root: Path, *, operations: FileOperations | None = None) -> None:
         _finish(root, operations or FileOperations())
 
 
+def write_digests(root: Path, digests: PackageDigests, operations: FileOperations) -> None:
+    """Replaces digests.json in one rename; the caller holds the package's lock."""
+    temporary = root / f"{STAGING_PREFIX}{secrets.token_hex(_TOKEN_NBYTES)}.json"
+    operations.write_file(temporary, dump_digests(digests))
+    operations.replace(temporary, root / DIGESTS_FILE)
+    operations.fsync_directory(root)
+
+
 def _ensure_digests(root: Path, operations: FileOperations, progress: Progress | None) -> None:
     """A package without digests.json gets one, for the files as they are: it is what recovery goes by."""
     if read_digests(root) is None:
-        _write_digests(root, compute_digests(root, progress=progress), operations)
+        write_digests(root, compute_digests(root, progress=progress), operations)
 
 
 def _stage(
@@ -180,10 +188,10 @@ def _publish_files(
     root: Path, staging: Path, change: PackageChange, digests: Mapping[str, FileDigest], operations: FileOperations
 ) -> None:
     """Steps 2 and 3."""
-    _write_digests(root, _superset(root, change, digests), operations)
+    write_digests(root, _superset(root, change, digests), operations)
     for index, directory in enumerate(change.new_directories):
         target = root / directory
-        _make_parents(root, directory, operations)
+        make_parents(root, directory, operations)
         operations.replace(staging / str(index), target)
         operations.fsync_directory(target.parent)
 
@@ -191,7 +199,7 @@ def _publish_files(
 def _replace_documents(root: Path, staging: Path, change: PackageChange, operations: FileOperations) -> None:
     """Step 4."""
     for index, document in enumerate(change.documents):
-        _make_parents(root, document.path, operations)
+        make_parents(root, document.path, operations)
         operations.replace(staging / f"document{index}", root / document.path)
         operations.fsync_directory((root / document.path).parent)
 
@@ -201,12 +209,33 @@ def _finish(root: Path, operations: FileOperations) -> None:
     recorded = read_digests(root)
     if recorded is not None and recorded.pending is not None:
         pending = recorded.pending
-        is_committed = _has_digest(root / pending.commit_document, pending.committed_digest)
+        is_committed = _has_happened(root, recorded, pending)
         garbage = pending.removes if is_committed else pending.adds
         for path in garbage:
             _remove_garbage(root, path, operations)
-        _write_digests(root, _settled(root, recorded, garbage), operations)
+        write_digests(root, _settled(root, recorded, garbage), operations)
     _remove_staging(root, operations)
+
+
+def _has_happened(root: Path, recorded: PackageDigests, pending: PendingChange) -> bool:
+    """Whether the pending change was committed. AuthoringError where its document is neither the old nor the new one.
+
+    Then it was damaged, or edited by hand since, and either way of tidying up could delete what is in use.
+    """
+    path = root / pending.commit_document
+    if not os.path.lexists(path) and pending.commit_document in pending.adds:
+        return False
+    actual = hash_file(path).sha256 if path.is_file() and not path.is_symlink() else ""
+    if actual == pending.committed_digest:
+        return True
+    entry = recorded.files.get(pending.commit_document)
+    if entry is None or actual in entry.digests:
+        return False
+    raise AuthoringError(
+        f"a change of {quoted(root)} was interrupted, and {quoted(pending.commit_document)}, which says whether it "
+        "happened, has neither its old nor its new bytes: repair it (ortpkg verify --repair-from), or accept the "
+        f"package as it is by deleting {DIGESTS_FILE}"
+    )
 
 
 def _superset(root: Path, change: PackageChange, new: Mapping[str, FileDigest]) -> PackageDigests:
@@ -259,22 +288,15 @@ def _remove_garbage(root: Path, path: str, operations: FileOperations) -> None:
             operations.fsync_directory(folder.parent)
 
 
-def _write_digests(root: Path, digests: PackageDigests, operations: FileOperations) -> None:
-    temporary = root / f"{STAGING_PREFIX}{secrets.token_hex(_TOKEN_NBYTES)}.json"
-    operations.write_file(temporary, dump_digests(digests))
-    operations.replace(temporary, root / DIGESTS_FILE)
-    operations.fsync_directory(root)
-
-
 def _build(staging: Path, change: PackageChange, operations: FileOperations, progress: Progress | None) -> None:
     operations.make_directory(staging)
     files: dict[str, FileDigest] = {}
     for directory, sources in change.new_directories.items():
-        _make_parents(staging, directory, operations)
+        make_parents(staging, directory, operations)
         copied = _copy_tree(staging / directory, sources, operations, progress)
         files |= {f"{directory}/{path}": digest for path, digest in copied.items()}
     for document in change.documents:
-        _make_parents(staging, document.path, operations)
+        make_parents(staging, document.path, operations)
         operations.write_file(staging / document.path, document.after)
         operations.fsync_directory((staging / document.path).parent)
         files[document.path] = hash_bytes(document.after)
@@ -290,21 +312,12 @@ def _copy_tree(
     digests = {}
     directories = {target}
     for path, source in files.items():
-        _make_parents(target, path, operations)
+        make_parents(target, path, operations)
         digests[path] = operations.copy_file(source, target / path, name=path, progress=progress)
         directories.update(folder for folder in (target / path).parents if folder.is_relative_to(target))
     for folder in sorted(directories):
         operations.fsync_directory(folder)
     return digests
-
-
-def _make_parents(base: Path, path: str, operations: FileOperations) -> None:
-    folder = base
-    for name in path.split("/")[:-1]:
-        folder /= name
-        if not folder.is_dir():
-            operations.make_directory(folder)
-            operations.fsync_directory(folder.parent)
 
 
 def _remove_staging(root: Path, operations: FileOperations) -> None:

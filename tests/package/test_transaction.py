@@ -342,3 +342,18 @@ def test_progress_tells_file_bytes_done_and_bytes_in_total(tmp_path: Path, monke
     commit_change(root, exchange_variant(root, sources), progress=lambda *call: calls.append(call))
 
     assert calls[:3] == [("a.onnx", 4, 9), ("a.onnx", 8, 9), ("a.onnx", 9, 9)]
+
+
+def test_nothing_is_deleted_where_the_commit_document_is_neither_the_old_nor_the_new_one(tmp_path: Path) -> None:
+    """Killed after the commit, then edited by hand: the new files are in use, whatever the digest says."""
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    with pytest.raises(Killed):
+        commit_change(
+            root, exchange_variant(root, sources), operations=FailingOperations(at=("unlink", "model.onnx"), kill=True)
+        )
+    (root / "models/m/metadata.json").write_bytes(b'{"variants": ["new"], "edited": true}')
+    before = content_of(root)
+
+    with pytest.raises(AuthoringError, match=r"'models/m/metadata.json', which says .* neither its old nor its new"):
+        recover(root)
+    assert content_of(root) == before

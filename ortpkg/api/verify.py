@@ -1,0 +1,66 @@
+"""``ortpkg.verify`` and ``ortpkg.record_digests``: whether a package's bytes are those that digests.json records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.package import repair
+from ortpkg.package.hashing import Progress
+from ortpkg.package.verification import VerificationReport, verify_package
+
+Notify = Callable[[str], None]
+
+
+def verify(
+    root: str | PathLike[str],
+    *,
+    repair_from: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+) -> VerificationReport:
+    """Re-hashes every file of a package and names each that is not as recorded. No cache is asked.
+
+    It finds damage, not tampering: whoever changes a file can change its digest too.
+
+    Args:
+        root: the package's directory.
+        repair_from: another copy, a directory or a packed file, to take damaged and missing files from. Only files
+            whose bytes have the recorded digest are taken, so it needs no trust.
+        progress: called with (file, bytes done, bytes in all) from the hashing threads, one at a time.
+        notify: told when a repair has to wait for another command.
+
+    Returns:
+        A frozen report; ``is_intact``, ``differences``, ``exit_code``. A difference is no error.
+
+    Raises:
+        PackageNotFoundError: there is no package at ``root``.
+        AuthoringError, PackageBusyError: a repair cannot write the package, or does not get its turn.
+        ArchiveError: ``repair_from`` is a file, but no sound archive.
+    """
+    path = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    if repair_from is None:
+        return verify_package(path, progress=progress)
+    source = repair.DirectorySource(Path(repair_from))
+    return repair.repair_package(path, source, progress=progress, notify=notify)
+
+
+def record_digests(
+    root: str | PathLike[str], *, progress: Progress | None = None, notify: Notify | None = None
+) -> VerificationReport:
+    """Writes digests.json anew, for the files as they are now: after documents were edited by hand.
+
+    It blesses whatever is there. Damage that nobody has noticed is recorded as right and never found again, so verify
+    first, and record only what you changed yourself.
+
+    Returns:
+        A report whose ``differences`` are what was accepted.
+
+    Raises:
+        PackageNotFoundError: there is no package at ``root``.
+        AuthoringError, PackageBusyError: the package cannot be read or written, or it does not get its turn.
+    """
+    path = Path(os.path.abspath(root))  # noqa: PTH100  # as above
+    return repair.record_digests(path, progress=progress, notify=notify)

@@ -1,0 +1,108 @@
+"""``ortpkg verify``: whether a package's bytes are those that digests.json records."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ortpkg.api.verify import record_digests, verify
+from ortpkg.cli.parameters import JsonOption, PackageArgument
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.errors import ExitCode, UsageError
+from ortpkg.package.verification import VerificationReport
+
+
+def command(
+    package: PackageArgument,
+    repair_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--repair-from",
+            metavar="OTHER",
+            help="Another copy, a directory or a packed file, to take damaged and missing files from.",
+        ),
+    ] = None,
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record",
+            help="Write digests.json for the files as they are, after you edited documents. Verify first: it blesses "
+            "whatever is there, damage included.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Re-hash every file of a package; name each that changed, is missing, extra or unreadable.
+
+    It finds damage, not tampering: whoever changes a file can change its digest too.
+
+    The exit code is 0, or the sum of: 16 files changed, 32 files missing or extra, 64 files unreadable,
+    128 unverified (no digests.json, or not all of it can be read).
+    """
+    if record and repair_from is not None:
+        raise UsageError("--record accepts the files as they are, --repair-from replaces them: give one of the two")
+    output = Output(is_json=as_json)
+    with copy_progress() as progress:
+        if record:
+            report = record_digests(package, progress=progress, notify=output.note)
+        else:
+            report = verify(package, repair_from=repair_from, progress=progress, notify=output.note)
+    exit_code = ExitCode.DONE if record else report.exit_code
+    if as_json:
+        output.json("verify", {"recorded": record, "exit_code": int(exit_code), **_report_json(report)})
+    else:
+        _print_report(report, output, is_recorded=record)
+    return int(exit_code)
+
+
+def _print_report(report: VerificationReport, output: Output, *, is_recorded: bool) -> None:
+    reasons = dict(report.not_repaired)
+    for file in report.repaired:
+        output.line(f"repaired: {_shown(file)}", style="green")
+    for difference in report.differences:
+        output.line(f"{difference.kind}: {_shown(difference.file)}: {difference.message}", style="red")
+        if difference.expected and difference.actual:
+            output.line(f"    expected {difference.expected}, found {difference.actual}")
+        if difference.file in reasons:
+            output.line(f"    not repaired: {reasons[difference.file]}")
+    for note in report.notes:
+        output.warning(note)
+    amount = f"{report.file_count} files, {nbytes_text(report.nbytes)}"
+    if is_recorded:
+        output.note(f"recorded {amount}; {len(report.differences)} differed from what was recorded before")
+    elif report.is_intact:
+        output.note(f"{report.root} is intact: {amount}, {report.package_digest}")
+    else:
+        output.note(f"{len(report.differences)} files differ; {amount} were read")
+
+
+def _report_json(report: VerificationReport) -> dict[str, Any]:
+    return {
+        "intact": report.is_intact,
+        "complete": report.is_complete,
+        "files": report.file_count,
+        "nbytes": report.nbytes,
+        "package_digest": report.package_digest,
+        "differences": [
+            {
+                "kind": each.kind.value,
+                "file": _shown(each.file),
+                "message": each.message,
+                "expected": each.expected,
+                "actual": each.actual,
+            }
+            for each in report.differences
+        ],
+        "repaired": [_shown(file) for file in report.repaired],
+        "not_repaired": [{"file": _shown(file), "reason": reason} for file, reason in report.not_repaired],
+        "notes": list(report.notes),
+    }
+
+
+def _shown(file: str) -> str:
+    """A file's name as text: bytes that are no UTF-8 as ``\\xNN``, since no encoding prints them."""
+    return os.fsencode(file).decode("utf-8", "backslashreplace")

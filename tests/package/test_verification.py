@@ -1,0 +1,177 @@
+"""verify: every difference is named, every flipped byte is noticed, and the exit code is the sum of what was found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ortpkg.errors import PackageNotFoundError
+from ortpkg.package.digests import (
+    PackageDigests,
+    PendingChange,
+    compute_digests,
+    dump_digests,
+)
+from ortpkg.package.verification import VerificationReport, verify_package
+
+FILES = {
+    "manifest.json": b'{"model_name": "p"}\n',
+    "models/m/metadata.json": b"{}\n",
+    "models/m/a/model.onnx": b"model of a",
+    "models/m/a/weights.bin": bytes(range(64)),
+    "models/m/b/model.onnx": b"model of b",
+    "samples/empty": b"",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A small package with digests."""
+    root = tmp_path / "p.ortpackage"
+    for name, content in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+    return root
+
+
+def differences(report: VerificationReport) -> dict[str, str]:
+    return {each.file: each.kind.value for each in report.differences}
+
+
+def test_an_intact_package_has_no_differences(root: Path) -> None:
+    report = verify_package(root)
+
+    assert report.is_intact
+    assert report.exit_code == 0
+    assert (report.file_count, report.nbytes) == (len(FILES), sum(map(len, FILES.values())))
+    assert report.package_digest == json.loads((root / "digests.json").read_text())["package"]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_flipped_byte_of_any_file_is_noticed_and_named(root: Path, data: st.DataObject) -> None:
+    names = [*FILES, "digests.json"]
+    name = data.draw(st.sampled_from([each for each in names if (root / each).stat().st_size]))
+    content = (root / name).read_bytes()
+    # digests.json is the one file with a form of its own, and the longest: every place in it gets its turn.
+    index = data.draw(st.integers(0, len(content) - 1))
+    flip = data.draw(st.integers(1, 255))
+    damaged = bytearray(content)
+    damaged[index] ^= flip
+    try:
+        (root / name).write_bytes(damaged)
+        report = verify_package(root)
+    finally:
+        (root / name).write_bytes(content)
+
+    assert report.exit_code != 0
+    # A digit of a version that nobody has written yet is noticed by saying that not everything was compared.
+    assert name in differences(report) or (name == "digests.json" and "is of version" in report.notes[0])
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "found"),
+    [
+        (lambda root: (root / "manifest.json").write_bytes(b"{}"), 16, {"manifest.json": "changed"}),
+        (lambda root: (root / "samples/empty").unlink(), 32, {"samples/empty": "missing"}),
+        (lambda root: (root / "new").write_bytes(b""), 32, {"new": "extra"}),
+        (
+            lambda root: ((root / "samples/empty").unlink(), (root / "samples/empty").mkdir()),
+            64,
+            {"samples/empty": "unreadable"},
+        ),
+        (lambda root: (root / "digests.json").unlink(), 128, {}),
+        (lambda root: (root / "digests.json").write_bytes(b"{"), 64 | 128, {"digests.json": "unreadable"}),
+        (
+            lambda root: ((root / "new").write_bytes(b""), (root / "manifest.json").write_bytes(b"")),
+            16 | 32,
+            {"manifest.json": "changed", "new": "extra"},
+        ),
+    ],
+    ids=["changed", "missing", "extra", "unreadable", "no-digests", "broken-digests", "changed-and-extra"],
+)
+def test_the_exit_code_is_the_sum_of_what_was_found(
+    root: Path, damage: Callable[[Path], object], code: int, found: dict[str, str]
+) -> None:
+    damage(root)
+    report = verify_package(root)
+
+    assert (report.exit_code, differences(report)) == (code, found)
+    assert not report.is_intact
+
+
+def test_a_folder_exchanged_for_a_link_is_not_followed(root: Path, tmp_path: Path) -> None:
+    (root / "models/m/a").rename(tmp_path / "elsewhere")
+    (root / "models/m/a").symlink_to(tmp_path / "elsewhere")
+
+    assert differences(verify_package(root)) == {
+        "models/m/a": "extra",
+        "models/m/a/model.onnx": "missing",
+        "models/m/a/weights.bin": "missing",
+    }
+
+
+def test_a_wrong_size_beside_the_right_digest_is_damage_of_the_record(root: Path) -> None:
+    document = json.loads((root / "digests.json").read_text())
+    document["files"]["manifest.json"]["nbytes"] = 7
+    (root / "digests.json").write_text(json.dumps(document, indent=2) + "\n")
+
+    (difference,) = verify_package(root).differences
+
+    assert difference.file == "digests.json"
+    assert difference.message == "it gives 'manifest.json' 7 bytes; a file with that digest has 20"
+
+
+def test_a_newer_minor_version_is_verified_as_far_as_it_is_known_and_that_is_said(root: Path) -> None:
+    document = json.loads((root / "digests.json").read_text()) | {"schema_version": "1.7", "new": []}
+    (root / "digests.json").write_text(json.dumps(document, indent=2) + "\n")
+
+    report = verify_package(root)
+
+    assert (report.differences, report.exit_code) == ((), 128)
+    assert report.notes == (
+        "digests.json is of version '1.7'; this ortpkg verifies all that version 1.0 records, and no more",
+    )
+
+
+def test_an_interrupted_change_is_said_and_is_no_damage(root: Path) -> None:
+    digests = compute_digests(root)
+    pending = PendingChange(commit_document="manifest.json", committed_digest="0" * 64, adds=("models/m/c",))
+    (root / "digests.json").write_bytes(dump_digests(PackageDigests(files=digests.files, pending=pending)))
+
+    report = verify_package(root)
+
+    assert report.is_intact
+    assert report.notes == (
+        "a change was interrupted; the next command that changes the package finishes or undoes it",
+    )
+
+
+def test_a_change_committed_meanwhile_is_no_damage(root: Path) -> None:
+    """The digests were read before another command's commit, the files after it."""
+    changed = False
+
+    def change(*_: object) -> None:
+        nonlocal changed
+        if not changed:
+            changed = True
+            for name in ("models/m/a/model.onnx", "models/m/b/model.onnx", "samples/empty"):
+                (root / name).write_bytes(b"another content")
+            (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+
+    assert verify_package(root, progress=change).is_intact
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("", "is not a model package: there is neither manifest.json nor digests.json"), ("x", "does not exist")],
+)
+def test_refuses_what_is_no_package(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(PackageNotFoundError, match=message):
+        verify_package(tmp_path / name)
