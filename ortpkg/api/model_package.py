@@ -58,6 +58,9 @@ class ModelPackage:
 
     Args:
         root: the package's directory (``name.ortpackage/``).
+        compat: None refuses what is unsafe or means different things to different readers; "onnxruntime-1.31" accepts
+            and refuses what that release does.
+        allow_external_paths: follow paths out of a package whose layout is "installed".
         trust: accept options from the package that can reach beyond it; say so only for a publisher you trust.
 
     Raises:
@@ -72,8 +75,15 @@ class ModelPackage:
         (logits,) = session.run(None, {"image": image})
     """
 
-    def __init__(self, root: str | PathLike[str], *, trust: bool = False) -> None:
-        self.info: PackageInfo = open_package(Path(root))
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        *,
+        compat: str | None = None,
+        allow_external_paths: bool = False,
+        trust: bool = False,
+    ) -> None:
+        self.info: PackageInfo = open_package(Path(root), compat=compat, allow_external_paths=allow_external_paths)
         self._trust = trust
 
     @property

@@ -25,7 +25,7 @@ from ortpkg.package.rules import DOCUMENT_SHAPE, DOCUMENT_SYNTAX, DOCUMENT_TOO_L
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentLimits:
-    """How much a document may hold.
+    """How much a document may hold, and what.
 
     Attributes:
         nbytes: of the file.
@@ -33,6 +33,8 @@ class DocumentLimits:
         values: values in the whole document, counted as commas and opening brackets.
         string_length: characters of one string, as written.
         number_length: characters of one number, as written.
+        repeated_keys: an object may have a key twice; the last one counts, in the place of the first.
+        text_after_nul: a NUL byte ends the document, whatever follows.
     """
 
     nbytes: int = 16 * 1024 * 1024
@@ -40,6 +42,8 @@ class DocumentLimits:
     values: int = 200_000
     string_length: int = 1024 * 1024
     number_length: int = 128
+    repeated_keys: bool = False
+    text_after_nul: bool = False
 
 
 DEFAULT_LIMITS = DocumentLimits()
@@ -47,6 +51,7 @@ DEFAULT_LIMITS = DocumentLimits()
 # Strings are one token, so that brackets inside them do not count. A string that never ends is left to the parser.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|,', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST_DIGITS_OF_A_DOUBLE = 308
 _MOST_TOKENS_PER_VALUE = 4  # a key, its value, a comma or bracket, and one to spare
 
 
@@ -72,8 +77,13 @@ def read_document(
         PackageFormatError: the file cannot be read, breaks a limit, or is not a JSON object; says what and where.
     """
     name = document if document is not None else path.name
+    return _require_object(read_json(path, document=name, limits=limits), name, path)
+
+
+def read_json(path: Path, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Any:
+    """The same as :func:`read_document` for a JSON value of any type."""
     try:
-        return parse_document(_read_bytes(path, name, limits.nbytes), document=name, limits=limits)
+        return _parse_json(_read_bytes(path, document, limits.nbytes), document, limits)
     except PackageFormatError as error:
         error.path = path
         raise
@@ -84,9 +94,7 @@ def read_document(
 def parse_document(data: bytes, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> dict[str, Any]:
     """The same as :func:`read_document` for bytes that the caller already has."""
     try:
-        text = _decode(data, document)
-        _check_size(text, document, limits)
-        return _parse(text, document, limits)
+        return _require_object(_parse_json(data, document, limits), document)
     except _DocumentError as error:
         raise PackageFormatError(str(error.finding), findings=(error.finding,)) from None
 
@@ -122,6 +130,19 @@ def _read_bytes(path: Path, document: str, most_nbytes: int) -> bytes:
     if len(data) > most_nbytes:
         _fail(finding(DOCUMENT_TOO_LARGE, document, f"is larger than {most_nbytes} bytes"))
     return data
+
+
+def _require_object(value: Any, document: str, path: Path | None = None) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        found = finding(DOCUMENT_SHAPE, document, "is not a JSON object", remedy="put everything into {...}")
+        raise PackageFormatError(str(found), findings=(found,), path=path)
+    return value
+
+
+def _parse_json(data: bytes, document: str, limits: DocumentLimits) -> Any:
+    text = _decode(data.partition(b"\0")[0] if limits.text_after_nul else data, document)
+    _check_size(text, document, limits)
+    return _parse(text, document, limits)
 
 
 def _decode(data: bytes, document: str) -> str:
@@ -165,6 +186,8 @@ class _Numbers:
 
     def make_int(self, written: str) -> int:
         self._check_length(written)
+        if len(written) > _MOST_DIGITS_OF_A_DOUBLE:
+            self.make_float(written)
         return int(written)
 
     def make_float(self, written: str) -> float:
@@ -200,7 +223,7 @@ class _Objects:
         return made
 
 
-def _parse(text: str, document: str, limits: DocumentLimits) -> dict[str, Any]:
+def _parse(text: str, document: str, limits: DocumentLimits) -> Any:
     numbers = _Numbers(document, limits.number_length)
     objects = _Objects()
     try:
@@ -214,9 +237,7 @@ def _parse(text: str, document: str, limits: DocumentLimits) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         _fail(finding(DOCUMENT_SYNTAX, document, f"is not valid JSON at {where}: {error.msg}"))
-    if not isinstance(value, dict):
-        _fail(finding(DOCUMENT_SHAPE, document, "is not a JSON object", remedy="put everything into {...}"))
-    if objects.repeated:
+    if objects.repeated and not limits.repeated_keys:
         raise _repeated_keys_error(value, objects.repeated, document)
     if "\\u" in text or len(text) > limits.string_length:
         _check_strings(value, document, limits.string_length)
@@ -224,7 +245,7 @@ def _parse(text: str, document: str, limits: DocumentLimits) -> dict[str, Any]:
 
 
 def _repeated_keys_error(
-    value: dict[str, Any], repeated: list[tuple[dict[str, Any], list[str]]], document: str
+    value: Any, repeated: list[tuple[dict[str, Any], list[str]]], document: str
 ) -> PackageFormatError:
     """Finds where the objects with repeated keys stand: the parser does not say while it makes them."""
     keys_by_identity = {id(made): keys for made, keys in repeated}
@@ -236,7 +257,7 @@ def _repeated_keys_error(
     return PackageFormatError("\n".join(map(str, findings)), findings=findings)
 
 
-def _check_strings(value: dict[str, Any], document: str, most_characters: int) -> None:
+def _check_strings(value: Any, document: str, most_characters: int) -> None:
     for tokens, item in _walk(value):
         texts = item if isinstance(item, dict) else (item,) if isinstance(item, str) else ()
         for text in texts:

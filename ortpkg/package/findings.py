@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ortpkg.errors import Finding, Severity, quoted
 from ortpkg.package.rules import Rule
@@ -34,19 +35,30 @@ def finding(rule: Rule, document: str, message: str, *, pointer: str = "", remed
 
 
 class FindingCollector:
-    """A list of findings in document order; readers add to it and go on."""
+    """A list of findings in document order; readers add to it and go on.
 
-    __slots__ = ("_findings",)
+    Args:
+        statuses: rule id → the status that another reader gives to what breaks the rule. With these, findings carry
+            the status in place of the id, and warnings, which that reader does not give, are left out.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_findings", "_statuses")
+
+    def __init__(self, statuses: Mapping[str, str] | None = None) -> None:
         self._findings: list[Finding] = []
+        self._statuses = statuses
 
     def add(self, rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = "") -> None:
         """Adds a finding of ``rule``."""
-        self._findings.append(finding(rule, document, message, pointer=pointer, remedy=remedy))
+        self.extend((finding(rule, document, message, pointer=pointer, remedy=remedy),))
 
     def extend(self, findings: Iterable[Finding]) -> None:
-        self._findings.extend(findings)
+        if self._statuses is None:
+            self._findings.extend(findings)
+            return
+        for item in findings:
+            if item.severity is Severity.ERROR:
+                self._findings.append(replace(item, rule=self._statuses.get(item.rule, item.rule)))
 
     @property
     def findings(self) -> tuple[Finding, ...]:

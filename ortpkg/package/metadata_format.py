@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortpkg.ep_names import is_known_ep, suggest_ep_name
+from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
+from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.documents import DocumentLimits, read_document
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
@@ -31,8 +32,6 @@ from ortpkg.package.rules import (
     DUPLICATE_COMPONENT,
     PACKAGE_WITHOUT_COMPONENTS,
     PATH_NOT_PORTABLE,
-    UNKNOWN_DEVICE,
-    UNKNOWN_EP,
 )
 from ortpkg.package.schemas import check_schema
 
@@ -40,7 +39,6 @@ MANIFEST = "manifest.json"
 METADATA = "metadata.json"
 MODELS = "models"
 _MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that are listed
-_DEVICES = frozenset({"cpu", "gpu", "npu"})
 # Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.
 _NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
 
@@ -65,7 +63,18 @@ def read_metadata_format(
     if not names and not found.has_errors:
         found.add(PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no component models, and none is found under models/")
     inline = declared if isinstance(declared, Mapping) else {}
-    return tuple(_ComponentReader(name, resolver, found, limits).read(inline.get(name) or {}) for name in names)
+    return tuple(
+        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, limits).read(inline.get(name) or {})
+        for name in names
+    )
+
+
+def read_component_root(resolver: PathResolver, found: FindingCollector, limits: DocumentLimits) -> ComponentInfo:
+    """The component model whose own folder is the package root: metadata.json is there, and no manifest.json.
+
+    Its name is ``component_model_name``, or the folder's.
+    """
+    return _ComponentReader(resolver.root.name, "", resolver, found, limits).read({})
 
 
 def sanitize_model_id(model_id: str) -> str:
@@ -113,13 +122,15 @@ def _is_name(name: str, found: FindingCollector, *, pointer: str) -> bool:
 class _ComponentReader:
     """Reads one component model: its two possible documents, then each variant merged from both."""
 
-    def __init__(self, name: str, resolver: PathResolver, found: FindingCollector, limits: DocumentLimits) -> None:
+    def __init__(
+        self, name: str, base: str, resolver: PathResolver, found: FindingCollector, limits: DocumentLimits
+    ) -> None:
         self._name = name
         self._resolver = resolver
         self._found = found
         self._limits = limits
-        self._base = f"{MODELS}/{name}"
-        self._document = f"{self._base}/{METADATA}"
+        self._base = base
+        self._document = f"{base}/{METADATA}" if base else METADATA
 
     def read(self, inline: Mapping[str, Any]) -> ComponentInfo:
         """The component; ``inline`` is its object in the manifest, empty where there is none."""
@@ -145,7 +156,7 @@ class _ComponentReader:
 
     def _directory(self) -> Path:
         try:
-            return self._resolver.resolve(self._base).path
+            return self._resolver.resolve(self._base).path if self._base else self._resolver.root
         except PathEscapesPackageError:  # found before, when metadata.json was looked for: this value is not used
             return self._resolver.root
 
@@ -175,7 +186,9 @@ class _ComponentReader:
 
     def _check_component_name(self, metadata: Mapping[str, Any] | None) -> None:
         name = (metadata or {}).get("component_model_name", self._name)
-        if name != self._name:
+        if not self._base:
+            self._name = name or self._name
+        elif name != self._name:
             message = f"component_model_name is {quoted(name)}, the folder is {quoted(self._name)}"
             self._found.add(COMPONENT_NAME_DIFFERS, self._document, message, pointer="/component_model_name")
 
@@ -225,18 +238,11 @@ class _ComponentReader:
         )
 
     def _read_constraints(self, body: Mapping[str, Any], declarations: list[_Declaration]) -> Constraints:
-        ep = body.get("ep")
+        ep, device = body.get("ep"), body.get("device")
         if ep is not None and not is_known_ep(ep):
-            source = _where(declarations, "constraints", inner="ep")
-            near = suggest_ep_name(ep)
-            remedy = f"did you mean {near}?" if near else ""
-            message = f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows"
-            self._found.add(UNKNOWN_EP, source.document, message, pointer=source.pointer, remedy=remedy)
-        device = body.get("device")
-        if device is not None and (device := device.lower()) not in _DEVICES:
-            source = _where(declarations, "constraints", inner="device")
-            message = f"device {quoted(device)} never matches"
-            self._found.add(UNKNOWN_DEVICE, source.document, message, pointer=source.pointer)
+            warn_of_ep(ep, _where(declarations, "constraints", inner="ep"), self._found)
+        if device is not None and (device := device.lower()) not in DEVICES:
+            warn_of_device(device, _where(declarations, "constraints", inner="device"), self._found)
         return Constraints(
             ep=ep,
             device=device,

@@ -73,7 +73,7 @@ class _ModelSearch:
         self, component_base: str, folder: str, source: Source, resolver: PathResolver, found: FindingCollector
     ) -> None:
         self._component_base = component_base
-        self.base = f"{component_base}/{folder}"
+        self.base = f"{component_base}/{folder}" if component_base else folder
         self._source = source
         self._resolver = resolver
         self._found = found
@@ -88,7 +88,7 @@ class _ModelSearch:
                     directory=variant_directory.path if is_own else place.path.parent, model_path=place.path
                 )
             if place.kind is PathKind.DIRECTORY:
-                return self.only_one(f"{base}/{reference}")
+                return self.only_one(f"{base}/{reference}" if base else reference)
         message = f"model file {quoted(reference)} does not exist in {quoted(self.base)}"
         present = _onnx_names(variant_directory)
         self._add(FILE_MISSING, message, f"there is {listed(present)}" if present else "")

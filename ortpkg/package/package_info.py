@@ -77,6 +77,11 @@ class VariantInfo:
         model_path: absolute path of the ONNX file; None for a GenAI variant, which is a set of files.
         constraints: what it needs.
         session_options, provider_options: as the package has them; untrusted, filtered at session creation.
+        executor_info: executor → what it needs, as the component generation states it ("ort" is onnxruntime); opaque.
+        component_constraints: what the component generation's keys say, exactly as written (``ep``, ``device``,
+            ``ep_compatibility_info`` for ``compatibility_string``): what onnxruntime 1.28 on selects by. None where the
+            package has no such keys.
+        has_directory: whether ``directory`` exists; always, unless the package was read by compatible rules.
         metadata: facts kept per variant (data types, quantization, opset, file size, ...; K24).
         additional_metadata: opaque, survives a round trip.
         source: where it was declared.
@@ -89,6 +94,9 @@ class VariantInfo:
     constraints: Constraints = field(default_factory=Constraints)
     session_options: Mapping[str, str] = EMPTY
     provider_options: Mapping[str, str] = EMPTY
+    executor_info: Mapping[str, Any] = EMPTY
+    component_constraints: Constraints | None = None
+    has_directory: bool = True
     metadata: Mapping[str, Any] = EMPTY
     additional_metadata: Any = None
     source: Source = field(default_factory=lambda: Source(document=""))
@@ -110,8 +118,42 @@ class ComponentInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedAsset:
+    """A folder that several variants may use, named by the digest of its content (component generation).
+
+    Attributes:
+        uri: ``sha256:<64 lower-case hex digits>``; see :func:`ortpkg.package.asset_digest.directory_digest`. Opening
+            does not compare it with the content.
+        path: absolute path of the folder.
+        is_declared: whether the manifest states the path; otherwise the folder was found in ``shared_assets/``.
+    """
+
+    uri: str
+    path: Path
+    is_declared: bool
+
+
+class Layout(StrEnum):
+    """Whether a package of the component generation says that it stands alone.
+
+    PORTABLE: every path lies in the package.
+    INSTALLED: paths may lead out of it, where the caller allows that.
+    """
+
+    PORTABLE = "portable"
+    INSTALLED = "installed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PackageInfo:
-    """A whole package; ``components`` stand in execution order (K14)."""
+    """A whole package; ``components`` stand in execution order (K14).
+
+    Attributes:
+        root: the real path of its directory.
+        name: ``model_name`` or ``package_name``; where it has none, the directory's name without ".ortpackage".
+        compat: the release by whose rules it was read; None: the strict ones.
+        shared_assets: in the order in which onnxruntime lists them.
+    """
 
     root: Path
     name: str
@@ -125,6 +167,9 @@ class PackageInfo:
     additional_metadata: Any = None
     has_pipeline: bool = False
     has_samples: bool = False
+    layout: Layout = Layout.PORTABLE
+    shared_assets: tuple[SharedAsset, ...] = ()
+    compat: str | None = None
 
     def component(self, name: str) -> ComponentInfo | None:
         return next((component for component in self.components if component.name == name), None)

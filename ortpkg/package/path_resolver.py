@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ortpkg.errors import Finding, PackageError, PathEscapesPackageError, quoted
 from ortpkg.package.findings import finding
-from ortpkg.package.rules import PATH_ESCAPES, PATH_NOT_PORTABLE
+from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE
 
 _LEADS_OUT = "leads out of the package through a symbolic link"
 _MOST_NAME_NBYTES = 255  # of one name, on every common file system
@@ -44,6 +44,11 @@ class ResolvedPath:
 
     path: Path
     kind: PathKind
+
+
+def why_not_shown(text: str) -> str | None:
+    """Why ``text`` could deceive whoever reads it; None if it could not."""
+    return "holds control characters" if _CONTROL.search(text) else None
 
 
 def why_not_portable(reference: str) -> str | None:
@@ -140,24 +145,18 @@ class PathResolver:
         path = os.path.join(parent, name)  # noqa: PTH118  # strings: this is on the way to every session
         try:
             status = os.lstat(path)
-            if _is_link(status):
+            if is_link(status):
                 # A loop of links has no real path: realpath returns a path inside it, and stat below raises OSError.
                 path = os.path.realpath(path)
                 self._require_inside(path, reference)
                 status = os.stat(path)  # noqa: PTH116
         except (OSError, ValueError):  # missing, not permitted, below a file, or a loop of links
             return path, PathKind.MISSING
-        if stat.S_ISDIR(status.st_mode):
-            return path, PathKind.DIRECTORY
-        return path, PathKind.FILE if stat.S_ISREG(status.st_mode) else PathKind.OTHER
+        return path, kind_of(status)
 
     def _require_inside(self, path: str, reference: str) -> None:
-        try:
-            root = os.path.normcase(self._real_root)
-            if os.path.commonpath((os.path.normcase(path), root)) == root:
-                return
-        except ValueError:  # another drive
-            pass
+        if is_inside(path, self._real_root):
+            return
         raise PathEscapesPackageError(
             f"path {quoted(reference)} {_LEADS_OUT}: put the file into the package",
             reference=reference,
@@ -168,7 +167,7 @@ class PathResolver:
 def escape_finding(error: PathEscapesPackageError, document: str, *, pointer: str = "") -> Finding:
     """The finding that says what ``error`` says, where ``document`` names the path."""
     reason = why_not_portable(error.reference)
-    rule = PATH_NOT_PORTABLE if reason else PATH_ESCAPES
+    rule = PATH_ESCAPES if reason is None else PATH_NOT_PORTABLE if error.reference else PATH_EMPTY
     message = f"path {quoted(error.reference)} {reason or _LEADS_OUT}"
     return finding(rule, document, message, pointer=pointer)
 
@@ -195,7 +194,24 @@ def _is_of_kind(entry: os.DirEntry[str], kind: PathKind) -> bool:
         return False
 
 
-def _is_link(status: os.stat_result) -> bool:
+def is_inside(path: str, directory: str) -> bool:
+    """Whether ``path`` is ``directory`` or lies below it; both are absolute, with links followed."""
+    try:
+        directory = os.path.normcase(directory)
+        return os.path.commonpath((os.path.normcase(path), directory)) == directory
+    except ValueError:  # another drive
+        return False
+
+
+def kind_of(status: os.stat_result) -> PathKind:
+    """What the status of something that exists says it is."""
+    if stat.S_ISDIR(status.st_mode):
+        return PathKind.DIRECTORY
+    return PathKind.FILE if stat.S_ISREG(status.st_mode) else PathKind.OTHER
+
+
+def is_link(status: os.stat_result) -> bool:
+    """Whether ``os.lstat`` gave the status of a link to somewhere else."""
     # Windows' junctions are not symbolic links to lstat, but lead elsewhere just so; they carry this attribute.
     attributes = getattr(status, "st_file_attributes", 0)
     return stat.S_ISLNK(status.st_mode) or bool(attributes & stat.FILE_ATTRIBUTE_REPARSE_POINT)

@@ -6,9 +6,8 @@ The one place that decides which generation of the format a directory has; each 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,134 +20,158 @@ from ortpkg.errors import (
     UnsupportedSchemaVersionError,
     quoted,
 )
-from ortpkg.package.documents import DEFAULT_LIMITS, DocumentLimits, read_document
+from ortpkg.package.component_format import COMPONENT, ComponentGeneration, read_component_format
+from ortpkg.package.documents import read_document
 from ortpkg.package.findings import FindingCollector
 from ortpkg.package.frozen import freeze
-from ortpkg.package.metadata_format import MANIFEST, METADATA, read_metadata_format
+from ortpkg.package.metadata_format import MANIFEST, METADATA, read_component_root, read_metadata_format
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding
+from ortpkg.package.reading_rules import ReadingRules, reading_rules
+from ortpkg.package.reference_resolver import kind_at
 from ortpkg.package.rules import (
     COMPONENT_UNUSED,
-    FORMAT_GENERATION,
+    DOCUMENT_SHAPE,
     OVERALL_VALUES_DIFFER,
+    ROOT_IS_ALSO_COMPONENT,
     SCHEMA_VERSION,
 )
+from ortpkg.package.schema_version import SUPPORTED_MAJOR, is_supported, parse_schema_version
 from ortpkg.package.schemas import check_schema
 from ortpkg.package.sidecar import PIPELINE, SAMPLES
+from ortpkg.package.universal_format import merge_generations
 from ortpkg.package.values import read_value_infos
 
 if TYPE_CHECKING:
     from ortpkg.package.pipeline import Pipeline
 
-_SUPPORTED_MAJOR = 1
-_SCHEMA_VERSION = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18}))?", re.ASCII)
+_SUFFIX = ".ortpackage"
 
 
-class _Generation(StrEnum):
-    """Generations of the format, by what the manifest's keys show."""
+class _Keys(StrEnum):
+    """Which generations' keys a manifest has."""
 
     METADATA = "metadata"
     COMPONENT = "component"
+    BOTH = "both"
 
 
-def open_package(root: Path | str) -> PackageInfo:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contents:
+    """What was read: the manifest, and what each generation's keys say; None where the package does not have them."""
+
+    manifest: Mapping[str, Any]
+    version: tuple[int, int] | None = None
+    metadata: tuple[ComponentInfo, ...] | None = None
+    component: ComponentGeneration | None = None
+
+    @property
+    def format(self) -> PackageFormat:
+        if self.component is None:
+            return PackageFormat.METADATA
+        return PackageFormat.COMPONENT if self.metadata is None else PackageFormat.UNIVERSAL
+
+
+def open_package(root: Path | str, *, compat: str | None = None, allow_external_paths: bool = False) -> PackageInfo:
     """Opens the package in ``root`` and checks all that can be checked without opening a model.
+
+    Args:
+        root: the package's directory.
+        compat: None refuses what is unsafe or means different things to different readers. "onnxruntime-1.31" accepts
+            and refuses what that release does when it opens a package; findings then carry its status ("ORTC-SCHEMA").
+        allow_external_paths: follow paths out of a package whose layout is "installed".
 
     Raises:
         PackageNotFoundError: there is no directory at ``root``, or no manifest.json in it.
-        UnsupportedSchemaVersionError: the package is of a version or generation that this ortpkg does not read.
+        UnsupportedSchemaVersionError: the package is of a version that this ortpkg does not read.
         PackageFormatError: anything else that is wrong; ``findings`` has all of it.
+        UsageError: ``compat`` is not known.
     """
-    package, findings = _read(root)
+    rules = reading_rules(compat)
+    package, findings = _read(root, rules, allow_external_paths=allow_external_paths)
     if package is not None:
         return package
-    is_unsupported = any(finding.rule in (SCHEMA_VERSION.id, FORMAT_GENERATION.id) for finding in findings)
+    unsupported = SCHEMA_VERSION.id if rules.statuses is None else rules.statuses[SCHEMA_VERSION.id]
+    is_unsupported = any(finding.rule == unsupported for finding in findings)
     raise (UnsupportedSchemaVersionError if is_unsupported else PackageFormatError).from_findings(findings, path=root)
 
 
-def check_package(root: Path | str) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
+def check_package(
+    root: Path | str, *, compat: str | None = None, allow_external_paths: bool = False
+) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
     """The package, and everything wrong or doubtful in it; None only where :func:`open_package` would raise.
 
-    Looks at samples/samples.json and the shape of digests.json too, which opening leaves to those who use them.
+    Looks at samples/samples.json and the shape of digests.json too, which opening leaves to those who use them, unless
+    ``compat`` names a release: none knows them.
 
     Raises:
         PackageNotFoundError: there is no directory at ``root``, or no manifest.json in it.
+        UsageError: ``compat`` is not known.
     """
     # Imported here: opening a package, which is on the way to every session, needs no samples.
     from ortpkg.package.samples import check_samples
 
-    package, findings = _read(root)
-    if package is None:
-        return None, findings
+    rules = reading_rules(compat)
+    package, findings = _read(root, rules, allow_external_paths=allow_external_paths)
+    if package is None or not rules.extensions:
+        return package, findings
     return package, (*findings, *check_samples(package), *_check_digests(package))
 
 
-def _read(root: Path | str) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
+def _read(
+    root: Path | str, rules: ReadingRules, *, allow_external_paths: bool
+) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
     if not os.path.isdir(root):  # noqa: PTH112  # accepts text and paths alike
         what = "is not a directory" if os.path.lexists(root) else "does not exist"
         raise PackageNotFoundError(
             f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}", path=root
         )
-    found = FindingCollector()
-    package = _PackageReader(PathResolver(root), found, DEFAULT_LIMITS).read()
-    return package, found.findings
+    found = FindingCollector(rules.statuses)
+    reader = _PackageReader(PathResolver(root), found, rules, allow_external_paths=allow_external_paths)
+    return reader.read(), found.findings
 
 
 class _PackageReader:
     """Reads one package; gathers findings instead of stopping at the first."""
 
-    def __init__(self, resolver: PathResolver, found: FindingCollector, limits: DocumentLimits) -> None:
+    def __init__(
+        self, resolver: PathResolver, found: FindingCollector, rules: ReadingRules, *, allow_external_paths: bool
+    ) -> None:
         self._resolver = resolver
         self._found = found
-        self._limits = limits
+        self._rules = rules
+        self._allow_external_paths = allow_external_paths
 
     def read(self) -> PackageInfo | None:
+        if self._rules.generations and self._is_component_root():
+            root = read_component_root(self._resolver, self._found, self._rules.limits)
+            return self._finish(_Contents(manifest={"model_name": root.name}, metadata=(root,)))
         manifest = self._read_manifest()
         if manifest is None:
             return None
-        generation = _generation(manifest)
-        if generation is not _Generation.METADATA:
-            message = "belongs to the component generation (components, component.json), which is not supported yet"
-            self._found.add(FORMAT_GENERATION, MANIFEST, message)
+        keys = _keys_of(manifest) if self._rules.generations else _Keys.COMPONENT
+        version = parse_schema_version(manifest.get("schema_version"))
+        if not self._check_version(manifest, keys, version):
             return None
-        schema_version = self._check_schema_version(manifest)
-        if schema_version is not None and schema_version[0] > _SUPPORTED_MAJOR:
-            return None  # what the keys of a newer version mean is not ours to judge
-        findings = check_schema(manifest, "manifest", document=MANIFEST)
-        self._found.extend(findings)
-        if any(finding.pointer.startswith("/component_models") for finding in findings):
+        metadata = component = None
+        if keys is not _Keys.COMPONENT and (metadata := self._read_metadata_keys(manifest)) is None:
             return None
-        components = read_metadata_format(manifest, self._resolver, self._found, self._limits)
-        pipeline = self._read_pipeline(components)
-        if self._found.has_errors:
+        if keys is not _Keys.METADATA and (component := self._read_component_keys(manifest, version)) is None:
             return None
-        package = self._assemble(manifest, schema_version, components)
-        return package if pipeline is None else self._follow_pipeline(package, pipeline)
+        return self._finish(_Contents(manifest=manifest, version=version, metadata=metadata, component=component))
 
-    def _assemble(
-        self, manifest: Mapping[str, Any], schema_version: tuple[int, int] | None, components: tuple[ComponentInfo, ...]
-    ) -> PackageInfo:
-        is_universal = isinstance(manifest.get("components"), Mapping) and "schema_version" in manifest
-        return PackageInfo(
-            root=self._resolver.root,
-            name=manifest["model_name"],
-            version=manifest.get("model_version"),
-            format=PackageFormat.UNIVERSAL if is_universal else PackageFormat.METADATA,
-            components=components,
-            schema_version=schema_version,
-            description=manifest.get("description"),
-            inputs=read_value_infos(manifest.get("inputs")),
-            outputs=read_value_infos(manifest.get("outputs")),
-            additional_metadata=freeze(manifest.get("additional_metadata")),
-            has_samples=os.path.lexists(self._resolver.root / SAMPLES),
-        )
+    def _is_component_root(self) -> bool:
+        root = self._resolver.root
+        return os.path.lexists(root / METADATA) and not os.path.lexists(root / MANIFEST)
 
     def _read_manifest(self) -> dict[str, Any] | None:
+        path = self._resolver.root / MANIFEST
         try:
-            place = self._resolver.resolve(MANIFEST)
-            if place.kind is PathKind.MISSING:
+            if self._rules.confined_documents:
+                path = self._resolver.resolve(MANIFEST).path
+            if kind_at(str(path)) is PathKind.MISSING:
                 raise PackageNotFoundError(self._no_manifest(), path=self._resolver.root)
-            return read_document(place.path, document=MANIFEST, limits=self._limits)
+            return read_document(path, document=MANIFEST, limits=self._rules.limits)
         except PathEscapesPackageError as error:
             self._found.extend([escape_finding(error, MANIFEST)])
         except PackageFormatError as error:
@@ -156,31 +179,89 @@ class _PackageReader:
         return None
 
     def _no_manifest(self) -> str:
-        root = self._resolver.root
-        message = (
-            f"{quoted(root)} is not a model package: there is no {MANIFEST}. "
-            f"A package is a directory with {MANIFEST} and models/<component>/{METADATA}"
+        return (
+            f"{quoted(self._resolver.root)} is not a model package: there is no {MANIFEST}. A package is a directory "
+            f"with {MANIFEST} and models/<component>/{METADATA}, or {MANIFEST} and {COMPONENT} files that it names"
         )
-        if os.path.lexists(root / METADATA):
-            message += f"; {METADATA} there says that this is a component of one: open the package above it"
-        return message
 
-    def _check_schema_version(self, manifest: Mapping[str, Any]) -> tuple[int, int] | None:
-        """The version that the manifest states, if it does so in a form that onnxruntime 1.28 understands.
+    def _check_version(self, manifest: Mapping[str, Any], keys: _Keys, version: tuple[int, int] | None) -> bool:
+        """Whether the rest of the manifest may be judged: what the keys of another version mean is not ours to say.
 
-        This generation has no version of its own, so anything else that stands there is not ours to judge.
+        The metadata generation has no version: with its keys alone, only a newer one is believed.
         """
-        declared = manifest.get("schema_version")
-        if isinstance(declared, bool) or not isinstance(declared, int | str):
+        is_versioned = keys is not _Keys.METADATA
+        if version is None:
+            if is_versioned and "schema_version" in manifest:
+                message = 'schema_version is not a text of the form "<major>.<minor>"'
+                self._found.add(DOCUMENT_SHAPE, MANIFEST, message, pointer="/schema_version", remedy='write "1.0"')
+            elif is_versioned:
+                self._found.add(DOCUMENT_SHAPE, MANIFEST, "lacks 'schema_version'", remedy='write "1.0"')
+            return not is_versioned
+        if is_supported(version) or (not is_versioned and version[0] < SUPPORTED_MAJOR):
+            return True
+        message = f"has schema_version {version[0]}.{version[1]}, this ortpkg knows {SUPPORTED_MAJOR}.x"
+        self._found.add(SCHEMA_VERSION, MANIFEST, message, pointer="/schema_version")
+        return False
+
+    def _read_metadata_keys(self, manifest: Mapping[str, Any]) -> tuple[ComponentInfo, ...] | None:
+        if os.path.lexists(self._resolver.root / METADATA):
+            self._found.add(ROOT_IS_ALSO_COMPONENT, METADATA, f"stands beside {MANIFEST}")
+        findings = check_schema(manifest, "manifest", document=MANIFEST)
+        self._found.extend(findings)
+        if any(finding.pointer.startswith("/component_models") for finding in findings):
             return None
-        match = _SCHEMA_VERSION.fullmatch(str(declared))
-        if match is None:
+        return read_metadata_format(manifest, self._resolver, self._found, self._rules.limits)
+
+    def _read_component_keys(
+        self, manifest: Mapping[str, Any], version: tuple[int, int] | None
+    ) -> ComponentGeneration | None:
+        assert version is not None, "checked before"
+        return read_component_format(
+            manifest,
+            version,
+            str(self._resolver.root),
+            rules=self._rules,
+            found=self._found,
+            allow_external_paths=self._allow_external_paths,
+        )
+
+    def _finish(self, contents: _Contents) -> PackageInfo | None:
+        components = self._components_of(contents)
+        pipeline = self._read_pipeline(components) if self._rules.extensions else None
+        if self._found.has_errors:
             return None
-        version = int(match.group(1)), int(match.group(2) or 0)
-        if version[0] > _SUPPORTED_MAJOR:
-            message = f"has schema_version {version[0]}.{version[1]}, this ortpkg knows {_SUPPORTED_MAJOR}.x"
-            self._found.add(SCHEMA_VERSION, MANIFEST, message, pointer="/schema_version")
-        return version
+        package = self._assemble(contents, components)
+        return package if pipeline is None else self._follow_pipeline(package, pipeline)
+
+    def _components_of(self, contents: _Contents) -> tuple[ComponentInfo, ...]:
+        if contents.metadata is None or contents.component is None:
+            return contents.metadata or (contents.component.components if contents.component is not None else ())
+        if self._found.has_errors:  # a list that was not read whole has nothing to agree with
+            return contents.metadata
+        return merge_generations(contents.metadata, contents.component.components, self._found)
+
+    def _assemble(self, contents: _Contents, components: tuple[ComponentInfo, ...]) -> PackageInfo:
+        root, manifest, component = self._resolver.root, contents.manifest, contents.component
+        has_metadata = contents.metadata is not None
+        name = manifest.get("model_name" if has_metadata else "package_name") or root.name.removesuffix(_SUFFIX)
+        values = manifest if has_metadata or component is None else component.facts
+        package = PackageInfo(
+            root=root,
+            name=name,
+            version=manifest.get("model_version" if has_metadata else "package_version"),
+            format=contents.format,
+            components=components,
+            schema_version=contents.version,
+            description=manifest.get("description"),
+            inputs=read_value_infos(values.get("inputs")),
+            outputs=read_value_infos(values.get("outputs")),
+            additional_metadata=freeze(manifest.get("additional_metadata")),
+            has_samples=os.path.lexists(root / SAMPLES),
+            compat=self._rules.compat,
+        )
+        if component is None:
+            return package
+        return replace(package, layout=component.layout, shared_assets=component.shared_assets)
 
     def _read_pipeline(self, components: tuple[ComponentInfo, ...]) -> Pipeline | None:
         root = self._resolver.root
@@ -216,11 +297,13 @@ class _PackageReader:
         )
 
 
-def _generation(manifest: Mapping[str, Any]) -> _Generation:
-    """A universal package has the keys of both generations and is read by the older."""
-    if "components" in manifest and "model_name" not in manifest and "component_models" not in manifest:
-        return _Generation.COMPONENT
-    return _Generation.METADATA
+def _keys_of(manifest: Mapping[str, Any]) -> _Keys:
+    """Which generation a manifest belongs to; one that shows nothing of either is taken for the older."""
+    if "model_name" not in manifest and "component_models" not in manifest:
+        has_component_keys = "components" in manifest or "schema_version" in manifest
+        return _Keys.COMPONENT if has_component_keys else _Keys.METADATA
+    is_both = isinstance(manifest.get("components"), Mapping) and "schema_version" in manifest
+    return _Keys.BOTH if is_both else _Keys.METADATA
 
 
 def _check_digests(package: PackageInfo) -> tuple[Finding, ...]:

@@ -72,12 +72,6 @@ SCHEMA_VERSION = Rule(
     explanation="The package was written for a newer major version of its format, which may change any meaning.",
     remedy="update ortpkg",
 )
-FORMAT_GENERATION = Rule(
-    id="ORT007",
-    title="The package's generation can be read",
-    explanation="The manifest belongs to a generation of the format that this version of ortpkg does not read.",
-    remedy="use a package with model_name and component_models (the metadata generation), or update ortpkg",
-)
 PATH_NOT_PORTABLE = Rule(
     id="ORT008",
     title="A path is relative, plain and portable",
@@ -97,6 +91,12 @@ FILE_MISSING = Rule(
     title="A file that the package names exists",
     explanation="A document names a file or directory that is not in the package.",
     remedy="add the file, or correct the name",
+)
+PATH_EMPTY = Rule(
+    id="ORT011",
+    title="A path is not empty",
+    explanation="A document names a file or directory by an empty text, which some readers take for the folder itself.",
+    remedy="write the path, or leave the key out",
 )
 DUPLICATE_COMPONENT = Rule(
     id="ORT020",
@@ -232,6 +232,83 @@ SAMPLE_DISPLAY = Rule(
     explanation="A sample set shows its output as text, which needs a vocabulary to turn numbers into words.",
     remedy="name a vocabulary file",
 )
+ROOT_IS_ALSO_COMPONENT = Rule(
+    id="ORT060",
+    title="A package's root is not a component model too",
+    explanation=(
+        "The root has both manifest.json and metadata.json. onnxruntime 1.26 and 1.27 then read metadata.json alone, "
+        "so that the package means different things to different readers."
+    ),
+    remedy="move metadata.json to models/<component>/, or remove manifest.json",
+)
+VARIANT_LISTS_DIFFER = Rule(
+    id="ORT061",
+    title="Both generations' lists of variants agree",
+    explanation=(
+        "A universal package lists its variants twice: for onnxruntime 1.26 and 1.27 (model_variants) and for 1.28 on "
+        "(variants). Where the two differ, what runs depends on who reads. Only device may differ, and only on the "
+        "CPU: onnxruntime 1.28 to 1.31 never select a CPU variant that states it."
+    ),
+    remedy="make the two lists equal",
+)
+UNKNOWN_KEY = Rule(
+    id="ORT062",
+    title="Every key is known",
+    explanation=(
+        "In a package of the newest minor version that is known, a key that the format does not have is an error to "
+        "onnxruntime, at the level of the manifest, a component and a variant."
+    ),
+    remedy="remove the key, move it into additional_metadata, or state a newer schema_version such as 1.1000",
+)
+VARIANT_DIRECTORY_MISSING = Rule(
+    id="ORT063",
+    title="A variant's folder exists",
+    explanation=(
+        "A variant names no variant_directory, and there is no folder of its name. onnxruntime opens such a package "
+        "and looks for the variant's files in the package's root."
+    ),
+    remedy="add the folder, or name it in variant_directory",
+)
+ASSET_UNKNOWN = Rule(
+    id="ORT064",
+    title="A referenced shared asset is part of the package",
+    explanation="A reference names a shared asset that is neither in shared_assets/ nor listed in the manifest.",
+    remedy="add the folder shared_assets/sha256-<hex>, or correct the digest",
+)
+ASSET_REFERENCE = Rule(
+    id="ORT065",
+    title="A shared asset is named by sha256: and 64 lower-case hex digits",
+    explanation="A text that begins like a reference to a shared asset, but is none, is taken for a file name.",
+    remedy="write sha256:<64 lower-case hex digits>, optionally followed by / and a path",
+)
+EXECUTOR_INFO = Rule(
+    id="ORT066",
+    title="executor_info.ort is what onnxruntime reads",
+    explanation=(
+        "executor_info.ort is not an object, its model_file is not a text, or its options are not texts under keys "
+        "without a NUL. onnxruntime then refuses the whole package, even where another variant is selected."
+    ),
+    remedy="write model_file as a text and options as an object of texts",
+)
+SESSION_OPTION_FORBIDDEN = Rule(
+    id="ORT067",
+    title="A package does not set session options that write files",
+    explanation=(
+        "onnxruntime 1.31 refuses to open a package that sets one of these; 1.28 to 1.30 would write files where the "
+        "package says."
+    ),
+    remedy="remove the option; a program can set it for itself",
+)
+MODEL_NOT_NAMED = Rule(
+    id="ORT068",
+    title="A variant names its model",
+    explanation=(
+        "A variant of the component generation names no model in executor_info.ort, and its folder has no "
+        "genai_config.json. It can be selected, but not run: onnxruntime does not look for a model there."
+    ),
+    remedy="add executor_info.ort.model_file",
+    severity=Severity.WARNING,
+)
 
 PACKAGE_RULES: tuple[Rule, ...] = (
     DOCUMENT_UNREADABLE,
@@ -240,10 +317,10 @@ PACKAGE_RULES: tuple[Rule, ...] = (
     DUPLICATE_KEY,
     DOCUMENT_SHAPE,
     SCHEMA_VERSION,
-    FORMAT_GENERATION,
     PATH_NOT_PORTABLE,
     PATH_ESCAPES,
     FILE_MISSING,
+    PATH_EMPTY,
     DUPLICATE_COMPONENT,
     COMPONENT_NOT_FOUND,
     COMPONENT_WITHOUT_VARIANTS,
@@ -264,4 +341,13 @@ PACKAGE_RULES: tuple[Rule, ...] = (
     DUPLICATE_SAMPLE,
     SAMPLE_VARIANT,
     SAMPLE_DISPLAY,
+    ROOT_IS_ALSO_COMPONENT,
+    VARIANT_LISTS_DIFFER,
+    UNKNOWN_KEY,
+    VARIANT_DIRECTORY_MISSING,
+    ASSET_UNKNOWN,
+    ASSET_REFERENCE,
+    EXECUTOR_INFO,
+    SESSION_OPTION_FORBIDDEN,
+    MODEL_NOT_NAMED,
 )

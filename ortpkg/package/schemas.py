@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,17 @@ from ortpkg.package.rules import DOCUMENT_SHAPE
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-SCHEMA_NAMES = ("manifest", "metadata", "pipeline", "samples", "digests")
+SCHEMA_NAMES = (
+    "manifest",
+    "metadata",
+    "component_manifest",
+    "component",
+    "executor_info_ort",
+    "package_facts",
+    "pipeline",
+    "samples",
+    "digests",
+)
 
 _MOST_FINDINGS = 1000  # a document with more is not written by mistake
 
@@ -64,12 +75,15 @@ def is_valid(value: Any, schema: str) -> bool:
     return bool(_fast_validator(schema).is_valid(value))
 
 
-def check_schema(value: Any, schema: str, *, document: str) -> tuple[Finding, ...]:
-    """Everything in ``value`` that breaks the schema of that name, in document order; empty if it is valid."""
+def check_schema(value: Any, schema: str, *, document: str, pointer: str = "") -> tuple[Finding, ...]:
+    """Everything in ``value`` that breaks the schema of that name, in document order; empty if it is valid.
+
+    ``pointer`` says where in the document the value stands.
+    """
     if is_valid(value, schema):
         return ()
     findings = _list_findings(value, schema, document) or list(_list_fast_findings(value, schema, document))
-    return tuple(findings)
+    return tuple(replace(each, pointer=pointer + each.pointer) for each in findings)
 
 
 def _list_findings(value: Any, schema: str, document: str) -> list[Finding]:

@@ -114,9 +114,11 @@ def test_says_what_a_package_looks_like_where_there_is_no_manifest(tmp_path: Pat
             read(tmp_path)
 
 
-def test_points_from_a_component_to_its_package(write_package: WritePackage) -> None:
-    with pytest.raises(PackageNotFoundError, match="open the package above it"):
-        open_package(write_package(DIGITS) / "models" / "classifier")
+def test_opens_the_folder_of_a_component_alone(write_package: WritePackage) -> None:
+    package = open_package(write_package(DIGITS) / "models" / "classifier")
+    assert (package.name, package.format) == ("classifier", PackageFormat.METADATA)
+    (component,) = package.components
+    assert [variant.directory for variant in component.variants] == [package.root / "cpu"]
 
 
 def test_says_when_there_is_no_directory(tmp_path: Path) -> None:
@@ -161,18 +163,6 @@ def test_refuses_a_newer_major_version(write_package: WritePackage) -> None:
 def test_reads_the_schema_version_where_there_is_one(write_package: WritePackage, declared: Any, version: Any) -> None:
     manifest = {**DIGITS["manifest.json"], "schema_version": declared}
     assert open_package(write_package({**DIGITS, "manifest.json": manifest})).schema_version == version
-
-
-def test_a_package_of_both_generations_is_universal(write_package: WritePackage) -> None:
-    both = {"schema_version": "1.1000", "components": {"classifier": "models/classifier/metadata.json"}}
-    manifest = {**DIGITS["manifest.json"], **both}
-    assert open_package(write_package({**DIGITS, "manifest.json": manifest})).format is PackageFormat.UNIVERSAL
-
-
-def test_says_that_the_component_generation_alone_is_not_supported(write_package: WritePackage) -> None:
-    root = write_package({"manifest.json": {"schema_version": "1.0", "components": {"c": {"variants": {}}}}})
-    with pytest.raises(UnsupportedSchemaVersionError, match="belongs to the component generation"):
-        open_package(root)
 
 
 def test_the_pipeline_gives_the_order_of_components(write_package: WritePackage) -> None:

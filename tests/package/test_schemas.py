@@ -37,6 +37,35 @@ VALID: dict[str, list[dict[str, Any]]] = {
         {},
         {"component_model_name": "c", "model_variants": {"v": {}, "w": VARIANT, "x": {"constraints": None}}},
     ],
+    "component_manifest": [
+        {"schema_version": 1, "components": {}},
+        {
+            "schema_version": "1.0", "package_name": "m", "package_version": "1", "description": "",
+            "layout": "installed",
+            "components": {"a": "models/a", "b": {"variants": {}}}, "shared_assets": {"sha256:0": "x"},
+            "additional_metadata": None, "anything": 1,
+        },
+    ],
+    "component": [
+        {"variants": {}},
+        {
+            "component_name": "c", "additional_metadata": [],
+            "variants": {
+                "v": {
+                    "variant_directory": "v", "ep": "X", "device": "cpu", "compatibility_string": "",
+                    "executor_info": {"ort": {"model_file": "m.onnx"}, "other": "other.json"}, "additional_metadata": 1,
+                }
+            },
+        },
+    ],
+    "executor_info_ort": [
+        {},
+        {"model_file": "m.onnx", "session_options": {"a": "1"}, "provider_options": {}, "anything": None},
+    ],
+    "package_facts": [
+        {},
+        {"inputs": [{"name": "x", "type": "tensor(float)"}], "outputs": [], "metadata": {"a": 1}},
+    ],
     "pipeline": [
         {
             "schema_version": "1.0", "inputs": [], "outputs": [],

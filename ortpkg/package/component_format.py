@@ -1,0 +1,299 @@
+"""Reads the component generation: manifest.json with ``components``, each inline or in a file of its own.
+
+Structure and checks: ``model_package/`` of onnxruntime 1.28 to 1.31 (schema_version 1.0). Unlike that reader, this one
+reports everything that is wrong, not the first thing; :class:`ortpkg.package.reading_rules.ReadingRules` says what else
+differs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.ep_names import is_known_ep
+from ortpkg.errors import quoted
+from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
+from ortpkg.package.executor_info import NO_EXECUTOR_INFO, ORT, ExecutorInfo, read_executor_info
+from ortpkg.package.findings import FindingCollector, json_pointer
+from ortpkg.package.frozen import EMPTY, freeze
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.model_file import GENAI_CONFIG
+from ortpkg.package.package_info import (
+    ComponentInfo,
+    Constraints,
+    Layout,
+    SharedAsset,
+    Source,
+    VariantInfo,
+)
+from ortpkg.package.path_resolver import PathKind, why_not_a_name
+from ortpkg.package.reading_rules import ReadingRules
+from ortpkg.package.reference_reader import UNREADABLE, ReferenceReader
+from ortpkg.package.reference_resolver import Place, ReferenceResolver, kind_at
+from ortpkg.package.rules import (
+    COMPONENT_NAME_DIFFERS,
+    COMPONENT_WITHOUT_VARIANTS,
+    FILE_MISSING,
+    MODEL_NOT_NAMED,
+    PACKAGE_WITHOUT_COMPONENTS,
+    PATH_NOT_PORTABLE,
+    UNKNOWN_KEY,
+    VARIANT_DIRECTORY_MISSING,
+)
+from ortpkg.package.schema_version import knows_all_keys
+from ortpkg.package.schemas import check_schema
+from ortpkg.package.shared_assets import read_shared_assets
+
+COMPONENT = "component.json"
+FACTS = "ortpkg"
+"""The key in ``additional_metadata`` under which ortpkg keeps what the generation has no keys for."""
+
+MANIFEST_KEYS = frozenset(
+    {
+        "schema_version",
+        "package_name",
+        "package_version",
+        "description",
+        "layout",
+        "components",
+        "shared_assets",
+        "additional_metadata",
+    }
+)
+COMPONENT_KEYS = frozenset({"component_name", "variants", "additional_metadata"})
+VARIANT_KEYS = frozenset(
+    {"variant_directory", "ep", "device", "compatibility_string", "executor_info", "additional_metadata"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentGeneration:
+    """What the component generation's keys of a package say; ``facts`` is ``additional_metadata.ortpkg``."""
+
+    components: tuple[ComponentInfo, ...]
+    shared_assets: tuple[SharedAsset, ...]
+    layout: Layout
+    facts: Mapping[str, Any]
+
+
+def read_component_format(
+    manifest: Mapping[str, Any],
+    schema_version: tuple[int, int],
+    root: str,
+    *,
+    rules: ReadingRules,
+    found: FindingCollector,
+    allow_external_paths: bool,
+) -> ComponentGeneration | None:
+    """The components, in declaration order, of a package of a supported version; None with findings where it has none.
+
+    Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no errors.
+
+    Args:
+        manifest: the document.
+        schema_version: which it states.
+        root: the real path of the package root.
+        rules: how the package is read.
+        found: takes the findings.
+        allow_external_paths: a package of the layout "installed" may name paths outside of it.
+    """
+    findings = check_schema(manifest, "component_manifest", document=MANIFEST)
+    found.extend(findings)
+    knows_keys = knows_all_keys(schema_version)
+    if knows_keys:
+        check_keys(manifest, MANIFEST_KEYS, Source(document=MANIFEST), found)
+    if any(each.pointer == "" or each.pointer.startswith(("/components", "/shared_assets")) for each in findings):
+        return None
+    layout = Layout.INSTALLED if manifest.get("layout") == Layout.INSTALLED else Layout.PORTABLE
+    may_leave = layout is Layout.INSTALLED and (allow_external_paths or rules.follows_installed_layout)
+    references = ReferenceReader(ReferenceResolver(root, rules, is_confined=not may_leave), rules, found)
+    shared_assets = read_shared_assets(manifest.get("shared_assets", EMPTY), references)
+    references.assets = {asset.uri: str(asset.path) for asset in shared_assets}
+    if not manifest["components"]:
+        found.add(PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no components", pointer="/components")
+    components = (
+        _ComponentReader(name, references, knows_keys=knows_keys).read(declared)
+        for name, declared in manifest["components"].items()
+    )
+    return ComponentGeneration(
+        components=tuple(component for component in components if component is not None),
+        shared_assets=shared_assets,
+        layout=layout,
+        facts=facts_of(manifest, Source(document=MANIFEST), references),
+    )
+
+
+def check_keys(body: Mapping[str, Any], known: frozenset[str], source: Source, found: FindingCollector) -> None:
+    """Reports the keys of ``body`` that are not ``known``."""
+    if body.keys() <= known:
+        return
+    for key in body:
+        if key not in known:
+            pointer = source.pointer + json_pointer(key)
+            found.add(UNKNOWN_KEY, source.document, f"key {quoted(key)} is not known", pointer=pointer)
+
+
+def facts_of(body: Mapping[str, Any], source: Source, references: ReferenceReader) -> Mapping[str, Any]:
+    """What ortpkg keeps in ``additional_metadata`` of a manifest, component or variant; empty for nothing."""
+    additional = body.get("additional_metadata")
+    if not references.rules.extensions or not isinstance(additional, Mapping) or FACTS not in additional:
+        return EMPTY
+    pointer = source.pointer + json_pointer("additional_metadata", FACTS)
+    findings = check_schema(additional[FACTS], "package_facts", document=source.document, pointer=pointer)
+    references.found.extend(findings)
+    facts: Mapping[str, Any] = EMPTY if findings else additional[FACTS]
+    return facts
+
+
+class _ComponentReader:
+    """Reads one component: inline in the manifest, or in the document that the manifest names."""
+
+    def __init__(self, name: str, references: ReferenceReader, *, knows_keys: bool) -> None:
+        self._name = name
+        self._references = references
+        self._rules = references.rules
+        self._found = references.found
+        self._knows_keys = knows_keys
+
+    def read(self, declared: str | Mapping[str, Any]) -> ComponentInfo | None:
+        source = Source(document=MANIFEST, pointer=json_pointer("components", self._name))
+        self._check_name(source)
+        if not isinstance(declared, str):
+            return self._read_body(declared, self._references.root, source)
+        folder = self._references.resolve_path(declared, self._references.root, source, must_exist=True)
+        if folder is None:
+            return None
+        place, directory = folder, os.path.dirname(folder.path)  # noqa: PTH120  # strings: many of them
+        if folder.kind is PathKind.DIRECTORY:
+            inner, directory = self._find_document(folder.path, source), folder.path
+            if inner is None:
+                return None
+            place = inner
+        body = self._references.read_json(place, source)
+        if body is UNREADABLE:
+            return None
+        return self._read_body(body, directory, Source(document=self._references.shown(place.path)))
+
+    def _check_name(self, source: Source) -> None:
+        if self._rules.portable_names and (reason := why_not_a_name(self._name)):
+            message = f"component model {quoted(self._name)} {reason}"
+            remedy = "use a name that every operating system allows for a folder"
+            self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy)
+
+    def _find_document(self, folder: str, source: Source) -> Place | None:
+        """component.json in the component's folder."""
+        if self._rules.confined_documents:
+            return self._references.resolve_path(COMPONENT, folder, source, must_exist=True)
+        path = os.path.join(folder, COMPONENT)  # noqa: PTH118
+        if (kind := kind_at(path)) is PathKind.MISSING:
+            message = f"{quoted(self._references.shown(folder))} has no {COMPONENT}"
+            self._found.add(FILE_MISSING, source.document, message, pointer=source.pointer)
+            return None
+        return Place(path, kind)
+
+    def _read_body(self, body: Any, directory: str, source: Source) -> ComponentInfo | None:
+        findings = check_schema(body, "component", document=source.document, pointer=source.pointer)
+        if findings:
+            self._found.extend(findings)
+            return None
+        if self._knows_keys:
+            check_keys(body, COMPONENT_KEYS, source, self._found)
+        if (stated := body.get("component_name", self._name)) != self._name:
+            message = f"component_name is {quoted(stated)}, the manifest says {quoted(self._name)}"
+            pointer = source.pointer + json_pointer("component_name")
+            self._found.add(COMPONENT_NAME_DIFFERS, source.document, message, pointer=pointer)
+        if not body["variants"]:
+            message = f"component model {quoted(self._name)} has no variants"
+            pointer = source.pointer + json_pointer("variants")
+            self._found.add(COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer)
+        variants = (self._read_variant(name, each, directory, source) for name, each in body["variants"].items())
+        return ComponentInfo(
+            name=self._name,
+            directory=Path(directory),
+            variants=tuple(variant for variant in variants if variant is not None),
+            metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
+            additional_metadata=freeze(body.get("additional_metadata")),
+            source=source,
+        )
+
+    def _read_variant(
+        self, name: str, body: Mapping[str, Any], directory: str, component: Source
+    ) -> VariantInfo | None:
+        source = Source(document=component.document, pointer=component.pointer + json_pointer("variants", name))
+        if self._knows_keys:
+            check_keys(body, VARIANT_KEYS, source, self._found)
+        folder = self._resolve_directory(name, body.get("variant_directory"), directory, source)
+        if folder is None:
+            return None
+        exists = folder.kind is not PathKind.MISSING
+        executor_info = NO_EXECUTOR_INFO
+        if declared := body.get("executor_info"):
+            place = below(source, "executor_info")
+            executor_info = read_executor_info(declared, folder.path if exists else None, place, self._references)
+        self._check_model(name, executor_info, folder, source)
+        stated = Constraints(
+            ep=body.get("ep"), device=body.get("device"), ep_compatibility_info=body.get("compatibility_string")
+        )
+        return VariantInfo(
+            name=name,
+            component_name=self._name,
+            directory=Path(folder.path),
+            model_path=executor_info.model_path,
+            constraints=self._read_constraints(stated, source),
+            session_options=executor_info.session_options,
+            provider_options=executor_info.provider_options,
+            executor_info=executor_info.payloads,
+            component_constraints=stated,
+            has_directory=exists,
+            metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
+            additional_metadata=freeze(body.get("additional_metadata")),
+            source=source,
+        )
+
+    def _resolve_directory(self, name: str, declared: str | None, base: str, source: Source) -> Place | None:
+        """The variant's folder, which may be missing where the rules allow it; None, with a finding, otherwise."""
+        if declared is not None:
+            place = self._references.resolve_path(declared, base, below(source, "variant_directory"), must_exist=True)
+            if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
+                message = f"variant_directory {quoted(declared)} is not a folder"
+                pointer = source.pointer + json_pointer("variant_directory")
+                self._found.add(FILE_MISSING, source.document, message, pointer=pointer)
+            return place
+        if self._rules.portable_names and (reason := why_not_a_name(name)):
+            message = f"variant {quoted(name)} {reason}"
+            remedy = "use a name that every operating system allows, or name the folder in variant_directory"
+            self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy)
+            return None
+        place = self._references.resolve_path(name, base, source)
+        if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
+            message = f"there is no folder {quoted(self._references.shown(place.path))}"
+            self._found.add(VARIANT_DIRECTORY_MISSING, source.document, message, pointer=source.pointer)
+            return None
+        return place
+
+    def _check_model(self, name: str, executor_info: ExecutorInfo, folder: Place, source: Source) -> None:
+        """A variant that names no model is of use only to those who know what is in its folder: GenAI, for one."""
+        ort = executor_info.payloads.get(ORT)
+        if not self._rules.complete or (isinstance(ort, Mapping) and "model_file" in ort):
+            return
+        config = self._references.resolve_path(GENAI_CONFIG, folder.path, source)
+        if config is not None and config.kind is not PathKind.FILE:
+            message = f"variant {quoted(name)} names no model"
+            self._found.add(MODEL_NOT_NAMED, source.document, message, pointer=source.pointer)
+
+    def _read_constraints(self, stated: Constraints, source: Source) -> Constraints:
+        """The constraints as selection wants them: an empty text says nothing, a device is in lower case."""
+        ep, device = stated.ep or None, stated.device.lower() if stated.device else None
+        if ep is not None and not is_known_ep(ep):
+            warn_of_ep(ep, below(source, "ep"), self._found)
+        if device is not None and device not in DEVICES:
+            warn_of_device(device, below(source, "device"), self._found)
+        return Constraints(ep=ep, device=device, ep_compatibility_info=stated.ep_compatibility_info or None)
+
+
+def below(source: Source, *tokens: str) -> Source:
+    """A place in what stands at ``source``."""
+    return Source(document=source.document, pointer=source.pointer + json_pointer(*tokens))

@@ -1,0 +1,124 @@
+"""What a reader accepts: strictly what means the same to everybody, or just what one release of onnxruntime accepts.
+
+There is one reader for both. Each place where they differ asks one attribute of :class:`ReadingRules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ortpkg.errors import UsageError, quoted
+from ortpkg.package import rules
+from ortpkg.package.documents import DEFAULT_LIMITS, DocumentLimits
+from ortpkg.package.frozen import FrozenMapping
+
+ONNXRUNTIME_1_31 = "onnxruntime-1.31"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingRules:
+    """How a package is read.
+
+    Attributes:
+        compat: the release whose verdict is given; None for the strict rules.
+        limits: of documents, and what is overlooked in them.
+        generations: the metadata generation can be read too; otherwise every manifest is of the component generation.
+        extensions: pipeline.json and additional_metadata.ortpkg, which are ortpkg's own, are read and checked.
+        portable_names: names and paths must be such that every operating system can hold them; otherwise a path in the
+            package may hold anything but ``..`` and must be relative, and a name may be any text.
+        confined_documents: manifest.json and component.json may not be links that leave the package.
+        confined_assets: folders in shared_assets/ may not be links that leave the package.
+        complete: model files, folders of variants and folders of assets exist and are what they should be.
+        follows_installed_layout: a package that states the layout "installed" may name paths outside of it, whether
+            the caller allows it or not.
+        statuses: rule id → the status that the release gives to what breaks it; None: findings carry rule ids.
+    """
+
+    compat: str | None
+    limits: DocumentLimits
+    generations: bool
+    extensions: bool
+    portable_names: bool
+    confined_documents: bool
+    confined_assets: bool
+    complete: bool
+    follows_installed_layout: bool
+    statuses: Mapping[str, str] | None
+
+
+STRICT = ReadingRules(
+    compat=None,
+    limits=DEFAULT_LIMITS,
+    generations=True,
+    extensions=True,
+    portable_names=True,
+    confined_documents=True,
+    confined_assets=True,
+    complete=True,
+    follows_installed_layout=False,
+    statuses=None,
+)
+
+# "Error codes of the standalone library", model_package.h of onnxruntime 1.31; FAIL is onnxruntime's own, for what it
+# refuses in executor_info.ort. ORT002 has no counterpart: that release has no limits, and a stack overflow instead.
+STATUSES_1_31: Mapping[str, str] = FrozenMapping(
+    {
+        rules.DOCUMENT_UNREADABLE.id: "ORTC-IO",
+        rules.DOCUMENT_SYNTAX.id: "ORTC-SCHEMA",
+        rules.DOCUMENT_SHAPE.id: "ORTC-SCHEMA",
+        rules.UNKNOWN_KEY.id: "ORTC-SCHEMA",
+        rules.SCHEMA_VERSION.id: "ORTC-VERSION",
+        rules.PATH_NOT_PORTABLE.id: "ORTC-PATH_CONFINEMENT",
+        rules.PATH_ESCAPES.id: "ORTC-PATH_CONFINEMENT",
+        rules.ASSET_UNKNOWN.id: "ORTC-ASSET_MISSING",
+        rules.FILE_MISSING.id: "ORTC-NOT_FOUND",
+        rules.PATH_EMPTY.id: "ORTC-INVALID_ARG",
+        rules.ASSET_REFERENCE.id: "ORTC-SCHEMA",
+        rules.EXECUTOR_INFO.id: "ORTC-FAIL",
+        rules.SESSION_OPTION_FORBIDDEN.id: "ORTC-FAIL",
+    }
+)
+
+_BY_NAME: Mapping[str, ReadingRules] = FrozenMapping(
+    {
+        ONNXRUNTIME_1_31: ReadingRules(
+            compat=ONNXRUNTIME_1_31,
+            # That release has no limits. These are far above any package, and below what exhausts memory or the stack.
+            limits=DocumentLimits(
+                nbytes=64 * 1024 * 1024,
+                depth=200,
+                values=4_000_000,
+                string_length=64 * 1024 * 1024,
+                number_length=4000,
+                repeated_keys=True,
+                text_after_nul=True,
+            ),
+            generations=False,
+            extensions=False,
+            portable_names=False,
+            confined_documents=False,
+            confined_assets=False,
+            complete=False,
+            follows_installed_layout=True,
+            statuses=STATUSES_1_31,
+        )
+    }
+)
+
+COMPAT_NAMES = tuple(_BY_NAME)
+
+
+def reading_rules(compat: str | None) -> ReadingRules:
+    """The strict rules for None, else those of the release of that name.
+
+    Raises:
+        UsageError: no such release is known.
+    """
+    if compat is None:
+        return STRICT
+    try:
+        return _BY_NAME[compat]
+    except KeyError:
+        known = ", ".join(COMPAT_NAMES)
+        raise UsageError(f"compat {quoted(compat)} is not known: use {known}, or leave it out") from None

@@ -1,0 +1,77 @@
+"""The shared assets of a package: folders that several variants may use, named by the digest of their content.
+
+onnxruntime 1.28 to 1.31 builds the same table when it opens a package, first mention first: what the manifest states
+under ``shared_assets``, then the folders ``shared_assets/sha256-<hex>/``, sorted. Nobody checks the digests then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ortpkg.errors import quoted
+from ortpkg.package.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
+from ortpkg.package.findings import json_pointer
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import SharedAsset, Source
+from ortpkg.package.path_resolver import PathKind
+from ortpkg.package.reference_reader import ReferenceReader
+from ortpkg.package.reference_resolver import kind_at
+from ortpkg.package.rules import ASSET_REFERENCE, DOCUMENT_UNREADABLE, FILE_MISSING
+
+
+def read_shared_assets(declared: Mapping[str, str], references: ReferenceReader) -> tuple[SharedAsset, ...]:
+    """Every shared asset of the package; ``declared`` is the manifest's ``shared_assets``, which keeps its schema."""
+    paths: dict[str, str] = {}
+    for uri, path in declared.items():
+        source = Source(document=MANIFEST, pointer=json_pointer("shared_assets", uri))
+        if not is_asset_uri(uri):
+            rule = ASSET_REFERENCE
+            references.found.add(rule, MANIFEST, f"key {quoted(uri)} is not a shared asset", pointer=source.pointer)
+            continue
+        must_exist = references.rules.complete
+        place = references.resolve_path(path, references.root, source, must_exist=must_exist)
+        if place is None:
+            continue
+        if must_exist and place.kind is not PathKind.DIRECTORY:
+            message = f"path {quoted(path)} is not a folder"
+            references.found.add(FILE_MISSING, MANIFEST, message, pointer=source.pointer)
+            continue
+        paths[uri] = place.path
+    count = len(paths)
+    for uri, path in _discover(references):
+        paths.setdefault(uri, path)
+    return tuple(
+        SharedAsset(uri=uri, path=Path(path), is_declared=index < count)
+        for index, (uri, path) in enumerate(paths.items())
+    )
+
+
+def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:
+    """(uri, folder) of the folders in shared_assets/ whose name is that of an asset, sorted."""
+    source = Source(document=ASSETS_DIRECTORY)
+    folder = os.path.join(references.root, ASSETS_DIRECTORY)  # noqa: PTH118  # strings, as everywhere on this way
+    if references.rules.confined_assets:
+        place = references.resolve_path(ASSETS_DIRECTORY, references.root, source)
+        if place is None:
+            return
+        folder = place.path
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(
+                (uri, entry.name)
+                for entry in entries
+                if (uri := asset_uri_of_folder(entry.name)) is not None and kind_at(entry.path) is PathKind.DIRECTORY
+            )
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        if references.rules.complete:
+            references.found.add(DOCUMENT_UNREADABLE, ASSETS_DIRECTORY, f"cannot be read: {error.strerror}")
+        return
+    for uri, name in found:
+        if not references.rules.confined_assets:
+            yield uri, os.path.join(folder, name)  # noqa: PTH118
+        elif (place := references.resolve_path(name, folder, source)) is not None:
+            yield uri, place.path
