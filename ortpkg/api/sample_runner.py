@@ -134,6 +134,18 @@ def run_samples(
     return SampleReport(sample_set=sample_set, results=tuple(results), errors=errors, tolerances=tolerances)
 
 
+def present(sample_set: SampleSet, outputs: Mapping[str, Any]) -> list[str]:
+    """Outputs of the caller's own run as ``sample_set`` displays its samples: a text per sample."""
+    presenter = _Presenter(sample_set, list(outputs))
+    if sample_set.batch_axis is None:
+        return [presenter.text(outputs)]
+    count = min(len(np.atleast_1d(value)) for value in outputs.values())
+    return [
+        presenter.text({name: _one(value, place, sample_set) for name, value in outputs.items()})
+        for place in range(count)
+    ]
+
+
 def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
     """Whether shapes agree and every element is within tolerance; NaN agrees with NaN only."""
     array = np.asarray(actual)

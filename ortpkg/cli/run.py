@@ -136,18 +136,32 @@ class _Runner:
         named = {argument.name: value for argument, value in zip(self.session.get_outputs(), values, strict=True)}
         if output is not None:
             write_npz(output, named)
+        shown = self._presented(named)
         if self.output.is_json:
             outputs = [{"name": name, **_value_json(value)} for name, value in named.items()]
-            self.output.json(
-                "run", {"ran": self.places_json(), "load_s": self.load_s, "latency_s": latency_s, "outputs": outputs}
-            )
+            timing = {"load_s": self.load_s, "latency_s": latency_s}
+            self.output.json("run", {"ran": self.places_json(), **timing, "outputs": outputs, "predicted": shown})
         else:
             self.output.table(
                 [Column("output"), Column("type"), Column("shape"), Column("values")],
                 [(name, *_value_row(value)) for name, value in named.items()],
             )
+            if shown:
+                more = ", ..." if len(shown) > _SHOWN_SAMPLES else ""
+                self.output.line(f"predicted: {', '.join(shown[:_SHOWN_SAMPLES])}{more}")
             self.output.note(f"{duration_text(latency_s)}" + (f"; wrote {output}" if output else ""))
         return ExitCode.DONE
+
+    def _presented(self, outputs: dict[str, Any]) -> list[str]:
+        """The outputs as the package's samples show theirs; nothing where they show numbers, or there are none."""
+        from ortpkg.api.sample_runner import present  # numpy
+        from ortpkg.package.samples import DisplayKind, read_samples
+
+        for each in read_samples(self.package.info):
+            display = each.display
+            if self._is_ours(each.component) and display is not None and display.kind is not DisplayKind.TENSOR:
+                return present(each, outputs)
+        return []
 
     # --- the package's samples ---------------------------------------------------------------------------------------
 
