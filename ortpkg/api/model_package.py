@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,18 @@ from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.selection.machine import this_machine
 from ortpkg.selection.selector import no_suitable_variant_message, select_variant
 from ortpkg.selection.verdict import Selection
 
+#: What a selection warns of where there is no digests.json.
+UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
+
 if TYPE_CHECKING:
+    from ortpkg.api.package_verification import Verification
     from ortpkg.api.pipeline_session import PipelineSession
+    from ortpkg.package.samples import SampleSet
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
 
@@ -113,6 +120,11 @@ class ModelPackage:
         return self.info.outputs
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether it has a digests.json; without one its files cannot be verified, and selections say so."""
+        return os.path.lexists(self.root / DIGESTS_FILE)
+
+    @property
     def component_models(self) -> tuple[ComponentModel, ...]:
         """The component models in execution order (K14)."""
         return tuple(ComponentModel(self, component) for component in self.info.components)
@@ -175,7 +187,7 @@ class ModelPackage:
             ep=ep,
             check_architecture=check_architecture,
             compatibility=machine.compatibility,
-            notes=machine.notes,
+            notes=(*machine.notes, *(() if self.is_recorded else (UNVERIFIED,))),
         )
 
     def best_variant(self, component: str | None = None, **wishes: Any) -> ModelVariant:
@@ -186,7 +198,7 @@ class ModelPackage:
         selection = self.select(component, **wishes)
         if selection.best is None:
             raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
-        return ModelVariant(selection.best.variant, selection, trust=self._trust)
+        return ModelVariant(selection.best.variant, selection, package=self.info, trust=self._trust)
 
     def best_variants(self, **wishes: Any) -> dict[str, ModelVariant]:
         """The best variant of every component, by component name, in execution order."""
@@ -198,23 +210,33 @@ class ModelPackage:
         *,
         sess_options: SessionOptions | None = None,
         backend: str = "auto",
+        verify: bool = True,
         **wishes: Any,
     ) -> InferenceSession | PipelineSession:
         """A session on the best variant of the component, or of every component where the package is a pipeline.
 
         A package with several components, or with a pipeline.json, gives a :class:`PipelineSession` unless a component
-        is named.
+        is named. ``verify`` is that of :meth:`ModelVariant.create_session`, and so are the errors.
         """
         if component is None and (len(self.info.components) > 1 or self.info.has_pipeline):
             # The pipeline runner loads numpy; only packages that need it pay.
             from ortpkg.api.pipeline_session import PipelineSession
 
             sessions = {
-                name: variant.create_session(sess_options, backend=backend)
+                name: variant.create_session(sess_options, backend=backend, verify=verify)
                 for name, variant in self.best_variants(**wishes).items()
             }
             return PipelineSession(self.info, sessions)
-        return self.best_variant(component, **wishes).create_session(sess_options, backend=backend)
+        return self.best_variant(component, **wishes).create_session(sess_options, backend=backend, verify=verify)
+
+    def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
+        """Compares samples.json and the files of ``sample_sets`` with digests.json.
+
+        Raises DigestMismatchError where one is not as recorded.
+        """
+        from ortpkg.api.package_verification import PackageVerifier  # hashlib takes as long to load as an opening
+
+        return PackageVerifier(self.info).verify_samples(sample_sets)
 
     def __repr__(self) -> str:
         return f"ModelPackage({str(self.root)!r})"

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.option_policy import checked_provider_options, checked_session_options
 from ortpkg.errors import ModelError, NoSuitableVariantError, quoted
-from ortpkg.package.package_info import Constraints, VariantInfo
+from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo
 from ortpkg.selection.verdict import Selection, Verdict
 
 if TYPE_CHECKING:
+    from ortpkg.api.package_verification import Verification
+    from ortpkg.package.hashing import Progress
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
 
@@ -22,11 +24,15 @@ class ModelVariant:
     Attributes:
         info: what the package says about it.
         selection: the selection that was made with it in view (on this machine, or as asked for).
+        verification: what was compared with digests.json when it was last verified, by :meth:`verify` or for a session;
+            None where it was not.
     """
 
-    def __init__(self, info: VariantInfo, selection: Selection, *, trust: bool = False) -> None:
+    def __init__(self, info: VariantInfo, selection: Selection, *, package: PackageInfo, trust: bool = False) -> None:
         self.info = info
         self.selection = selection
+        self.verification: Verification | None = None
+        self._package = package
         self._trust = trust
 
     @property
@@ -75,25 +81,55 @@ class ModelVariant:
             f"variant {quoted(self.name)} cannot run on this machine{on}:\n{reasons}", selection=self.selection
         )
 
-    def create_session(self, sess_options: SessionOptions | None = None, *, backend: str = "auto") -> InferenceSession:
+    def verify(self, *, progress: Progress | None = None) -> Verification:
+        """Compares the files that a session on it loads with digests.json; the rest is ``ortpkg.verify``'s.
+
+        What an earlier session read, and nothing changed since, is not read again.
+
+        Raises:
+            DigestMismatchError: a file is not as recorded; ``file``, ``expected`` and ``actual`` say which.
+            PackageFormatError: digests.json is not valid.
+        """
+        from ortpkg.api.package_verification import PackageVerifier  # hashlib takes as long to load as an opening
+
+        self.verification = PackageVerifier(self._package, progress=progress).verify_variant(self.info)
+        return self.verification
+
+    def create_session(
+        self, sess_options: SessionOptions | None = None, *, backend: str = "auto", verify: bool = True
+    ) -> InferenceSession:
         """An inference session for this variant, on the EP device that selection found for it.
 
         Args:
             sess_options: used as they are; without them the package's own session options apply, as far as the option
                 policy allows.
             backend: "auto" (the best one installed here), "embedded", "openvino" or "onnxruntime".
+            verify: first compare the files that it loads with digests.json. A package without one is not refused:
+                ``verification`` and the selection's warnings say that it is unverified.
 
         Raises:
+            DigestMismatchError: a file that it loads is not as digests.json records it.
             ModelError: the variant is a GenAI variant, a set of files rather than one model.
             NoSuitableVariantError: it cannot run here.
             TrustRequiredError: the package sets an option that needs trust.
         """
+        path = self._runnable_path()
+        verdict = self.verdict(backend=backend)
+        if not verify:
+            return self._session(path, verdict, sess_options)
+        from ortpkg.api.package_verification import PackageVerifier  # as in verify
+
+        verifier = PackageVerifier(self._package)
+        self.verification = verifier.verify_variant(self.info)
+        session = self._session(path, verdict, sess_options)
+        verifier.verify_again()
+        return session
+
+    def _session(self, path: Path, verdict: Verdict, sess_options: SessionOptions | None) -> InferenceSession:
         # numpy and onnx are loaded only when a session is really made.
         from ortpkg.session.inference_session import InferenceSession
         from ortpkg.session.options import SessionOptions
 
-        path = self._runnable_path()
-        verdict = self.verdict(backend=backend)
         options = sess_options
         if options is None:
             options = SessionOptions()

@@ -21,7 +21,6 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import Finding, ModelError, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.package.digests import (
-    DIGESTS_FILE,
     STAGING_PREFIX,
     DifferenceKind,
     check_digests,
@@ -37,7 +36,7 @@ from ortpkg.package.path_resolver import PathKind, PathResolver, why_not_portabl
 from ortpkg.package.pipeline import ComponentStep, RepeatStep, Step, read_pipeline
 from ortpkg.package.reader import check_package
 from ortpkg.package.rules import Rule
-from ortpkg.package.sidecar import PIPELINE
+from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE
 
 _DIFFERENCE_RULES = {
     DifferenceKind.CHANGED: rules.FILE_CHANGED,

@@ -51,6 +51,9 @@ def command(
         int | None,
         typer.Option(metavar="BYTES", help="Memory that one run may take; default: that of the machine.", min=1),
     ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json.")
+    ] = True,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -65,7 +68,7 @@ def command(
     run_options.memory_limit_nbytes = memory_limit
     opened = ModelPackage(package, trust=trust)
     wishes = {"variant": variant, "device": device, "ep": ep, "policy": policy}
-    runner = _Runner(opened, component, wishes, backend, Output(is_json=as_json))
+    runner = _Runner(opened, component, wishes, Output(is_json=as_json), backend=backend, verify=verify)
     if inputs:
         return runner.run_inputs(inputs, output, run_options)
     return runner.run_samples(output, run_options)
@@ -75,9 +78,17 @@ class _Runner:
     """One ``ortpkg run``: a session, what it runs on, and how that is shown."""
 
     def __init__(
-        self, package: ModelPackage, component: str | None, wishes: dict[str, Any], backend: str, output: Output
+        self,
+        package: ModelPackage,
+        component: str | None,
+        wishes: dict[str, Any],
+        output: Output,
+        *,
+        backend: str,
+        verify: bool,
     ) -> None:
         self.package = package
+        self.verify = verify
         self.output = output
         info = package.info
         self.variants: dict[str, ModelVariant]
@@ -89,13 +100,15 @@ class _Runner:
                 raise UsageError("--variant needs --component: the package has several component models")
             self.component = None
             self.variants = package.best_variants(**wishes)
-            sessions = {name: chosen.create_session(backend=backend) for name, chosen in self.variants.items()}
+            sessions = {
+                name: chosen.create_session(backend=backend, verify=verify) for name, chosen in self.variants.items()
+            }
             self.session: Any = PipelineSession(info, sessions)
         else:
             chosen = package.best_variant(component, **wishes)
             self.component = chosen.component_name
             self.variants = {chosen.component_name: chosen}
-            self.session = chosen.create_session(backend=backend)
+            self.session = chosen.create_session(backend=backend, verify=verify)
         self.load_s = time.perf_counter() - start
         self.places = {name: chosen.verdict(backend=backend) for name, chosen in self.variants.items()}
 
@@ -106,9 +119,9 @@ class _Runner:
             where = "any execution provider" if place is None else f"{place.ep_name} ({place.backend})"
             hardware = "" if place is None or place.device is None else f", {place.device.type} {place.device.name}"
             self.output.note(f"{name}: variant {verdict.variant.name} on {where}{hardware}")
-        for variant in self.variants.values():
-            for warning in variant.selection.warnings:
-                self.output.warning(warning)
+        warnings = [warning for variant in self.variants.values() for warning in variant.selection.warnings]
+        for warning in dict.fromkeys(warnings):
+            self.output.warning(warning)
 
     def places_json(self) -> list[dict[str, Any]]:
         return [
@@ -118,9 +131,14 @@ class _Runner:
                 "ep": verdict.ep_device.ep_name if verdict.ep_device else None,
                 "backend": verdict.ep_device.backend if verdict.ep_device else None,
                 "device": verdict.ep_device.device.type if verdict.ep_device and verdict.ep_device.device else None,
+                "verified": self._is_verified(name),
             }
             for name, verdict in self.places.items()
         ]
+
+    def _is_verified(self, name: str) -> bool:
+        verification = self.variants[name].verification
+        return verification is not None and verification.is_verified
 
     # --- the caller's inputs -----------------------------------------------------------------------------------------
 
@@ -177,6 +195,8 @@ class _Runner:
             )
         if output is not None:
             raise UsageError("--output needs --input: samples are compared, not written")
+        if self.verify:
+            self.package.verify_samples(own)
         self.describe()
         variant = next(iter(self.variants.values())).name if self.component is not None else None
         reports = [run_samples(self.session, each, variant=variant, run_options=run_options) for each in own]

@@ -59,6 +59,16 @@ def write_fact(kind: str, key: Key, value: Any) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
+def prune_facts(kind: str, *, keep: int) -> None:
+    """Deletes all but the ``keep`` facts of ``kind`` that were written last."""
+    try:
+        facts = [(path.stat().st_mtime_ns, path) for path in (cache_directory() / "facts").glob(f"{kind}-*.json")]
+        for _, path in sorted(facts)[: max(0, len(facts) - keep)]:
+            path.unlink(missing_ok=True)
+    except OSError:  # another process prunes, or the directory is gone
+        return
+
+
 def _fact_path(kind: str, key: Key) -> Path:
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     return cache_directory() / "facts" / f"{kind}-{digest[:24]}.json"

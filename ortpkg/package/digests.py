@@ -30,8 +30,8 @@ from ortpkg.package.findings import finding
 from ortpkg.package.hashing import FileDigest, HashedFile, Progress, hash_files
 from ortpkg.package.rules import DOCUMENT_SHAPE
 from ortpkg.package.schemas import check_schema
+from ortpkg.package.sidecar import DIGESTS_FILE
 
-DIGESTS_FILE = "digests.json"
 STAGING_PREFIX = ".ortpkg-"
 """Names in the root that start so hold what a change in progress (or an interrupted one) has not published."""
 

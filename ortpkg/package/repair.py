@@ -18,7 +18,6 @@ from typing import Protocol
 
 from ortpkg.errors import AuthoringError, OrtpkgError, PackageFormatError, quoted
 from ortpkg.package.digests import (
-    DIGESTS_FILE,
     STAGING_PREFIX,
     DifferenceKind,
     PackageDigests,
@@ -31,6 +30,7 @@ from ortpkg.package.digests import (
 from ortpkg.package.file_operations import FileOperations, Readable, make_parents, open_regular
 from ortpkg.package.hashing import FileDigest, Progress, hash_files, total_nbytes
 from ortpkg.package.package_lock import lock_package
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.package.transaction import recover, write_digests
 from ortpkg.package.verification import VerificationReport, check_is_package, verify_package
 

@@ -11,6 +11,7 @@ from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding
 from ortpkg.package.rules import SCHEMA_VERSION
 from ortpkg.package.schemas import check_schema
 
+DIGESTS_FILE = "digests.json"
 PIPELINE = "pipeline.json"
 SAMPLES_DIRECTORY = "samples"
 SAMPLES = f"{SAMPLES_DIRECTORY}/samples.json"

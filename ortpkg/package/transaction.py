@@ -27,7 +27,6 @@ from pathlib import Path
 
 from ortpkg.errors import AuthoringError, OrtpkgError, quoted
 from ortpkg.package.digests import (
-    DIGESTS_FILE,
     STAGING_PREFIX,
     PackageDigests,
     PendingChange,
@@ -39,6 +38,7 @@ from ortpkg.package.digests import (
 )
 from ortpkg.package.file_operations import FileOperations, make_parents
 from ortpkg.package.hashing import FileDigest, Progress, hash_bytes, hash_file
+from ortpkg.package.sidecar import DIGESTS_FILE
 
 _SPARE_NBYTES = 1024 * 1024  # documents, directories and rounding up to blocks, on top of the files copied
 _MOST_STAGED_FILES = 10_000

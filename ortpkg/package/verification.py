@@ -13,7 +13,6 @@ from typing import Any
 
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
 from ortpkg.package.digests import (
-    DIGESTS_FILE,
     LIMITS,
     DifferenceKind,
     DigestDifference,
@@ -26,6 +25,7 @@ from ortpkg.package.digests import (
 )
 from ortpkg.package.documents import dump_document, read_document
 from ortpkg.package.hashing import FileStamp, HashedFile, Progress, total_nbytes
+from ortpkg.package.sidecar import DIGESTS_FILE
 
 _KNOWN_VERSION = "1.0"
 _MOST_ATTEMPTS = 3

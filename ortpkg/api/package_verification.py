@@ -1,0 +1,227 @@
+"""Compares the files that a session is about to load with digests.json: the models and data, and the documents.
+
+The digests say which bytes the files had when they were read for this. What an engine reads a moment later, or maps
+and reads for as long as it runs, are bytes of the same files, not the same bytes: whoever can write the package can
+exchange them in between. Files whose size, inode or times changed while a session was being made are compared again
+afterwards, so a concurrent update is noticed. docs/verification.md has the whole of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.api.digest_cache import DigestCache, now_ns
+from ortpkg.errors import DigestMismatchError, quoted
+from ortpkg.package.digests import PackageDigests, read_digests
+from ortpkg.package.hashing import FileDigest, FileStamp, HashedFile, Progress, hash_files
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.package.samples import SampleSet
+from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
+
+_MANIFEST = "manifest.json"
+#: Session options whose value is a folder, or a file in one, where a model's further files are looked for.
+_FOLDER_OPTIONS = ("session.model_external_initializers_file_folder_path", "ep.context_file_path")
+#: Without one of these in it, a model names no other file: the key of external data, the type of compiled nodes.
+_TRACES = (b"location", b"EPContext")
+_CHUNK_NBYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was compared.
+
+    Attributes:
+        files: files of the package that have the digest recorded, relative to its root.
+        unverified: what could not be compared: everything where there is no digests.json, else files outside the
+            package.
+        hashed_nbytes: how much was read; what an earlier session read and nothing changed since is not read again.
+    """
+
+    files: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
+    hashed_nbytes: int = 0
+
+    @property
+    def is_verified(self) -> bool:
+        """Everything that is loaded was compared."""
+        return bool(self.files) and not self.unverified
+
+
+class PackageVerifier:
+    """Compares files of one package; remembers what it found, for :meth:`verify_again`."""
+
+    def __init__(self, package: PackageInfo, *, progress: Progress | None = None) -> None:
+        self._package = package
+        self._progress = progress
+        self._recorded: PackageDigests | None = read_digests(package.root)
+        self._cache = DigestCache(package.root)
+        self._stamps: dict[str, FileStamp] = {}
+        self._hashed_nbytes = 0
+
+    def verify_variant(self, variant: VariantInfo) -> Verification:
+        """Compares what a session on ``variant`` loads.
+
+        Raises:
+            DigestMismatchError: a file is not as recorded, missing, or not recorded; names the first.
+            PackageFormatError: digests.json is not valid.
+            ModelError: the model is as recorded, but cannot be read for the files that it names.
+        """
+        documents = self._compare([*self._documents(variant), *([variant.model_path] if variant.model_path else ())])
+        if variant.model_path is None:
+            return _joined(documents, self._compare(_files_below(variant.directory)))
+        return _joined(documents, self._compare(self._needed_files(variant, variant.model_path)))
+
+    def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
+        """Compares samples.json and the files of ``sample_sets``. Errors as :meth:`verify_variant`."""
+        files = [self._package.root / SAMPLES]
+        for each in sample_sets:
+            files += [each.inputs, *([each.expected_outputs] if each.expected_outputs else ())]
+            files += [each.labels.file] if each.labels else []
+            files += [each.display.vocabulary] if each.display and each.display.vocabulary else []
+        return self._compare(files)
+
+    def verify_again(self) -> None:
+        """Compares those files again that changed since they were read. DigestMismatchError as before."""
+        changed = [
+            self._package.root / file
+            for file, stamp in self._stamps.items()
+            if _stamp_of(self._package.root / file) != stamp
+        ]
+        self._compare(changed)
+
+    def _documents(self, variant: VariantInfo) -> Iterator[Path]:
+        root = self._package.root
+        component = self._package.component(variant.component_name)
+        yield root / _MANIFEST
+        if self._package.has_pipeline:
+            yield root / PIPELINE
+        for source in (component.source if component else None, variant.source):
+            if source is not None and source.document:
+                yield root / source.document
+        if variant.directory.is_dir():
+            # Beside the model lie documents of its executors, which opening has read.
+            yield from sorted(path for path in variant.directory.glob("*.json") if path.name != DIGESTS_FILE)
+
+    def _needed_files(self, variant: VariantInfo, model: Path) -> list[Path]:
+        """The files that the model names and that are there; what is not there is the session's to report."""
+        folders = [model.parent]
+        for option in _FOLDER_OPTIONS:
+            if value := variant.session_options.get(option):
+                folders += [Path(value), Path(value).parent]
+        names = self._names_in(model)
+        return [path for name in names for folder in folders if (path := folder / name).is_file()]
+
+    def _names_in(self, model: Path) -> tuple[str, ...]:
+        if self._recorded is None:
+            return ()
+        entry = self._recorded.files.get(self._name_of(model) or "")
+        known = self._cache.needs(entry.digests[-1]) if entry else None
+        if known is not None:
+            return known
+        names: tuple[str, ...] = ()
+        if _may_name_files(model):
+            from ortpkg.graph.model_signature import read_model_signature  # onnx; most models are one file
+
+            signature = read_model_signature(model)
+            data = tuple(each.location for each in signature.external_files)
+            names = (*data, *(each.location for each in signature.context_files))
+        if entry and len(entry.digests) == 1:
+            self._cache.add_needs(entry.digests[0], names)
+            self._cache.write()
+        return names
+
+    def _compare(self, paths: Iterable[Path]) -> Verification:
+        unique = list(dict.fromkeys(paths))
+        recorded = self._recorded
+        if recorded is None:
+            return Verification(unverified=tuple(map(str, unique)))
+        names = {path: self._name_of(path) for path in unique}
+        inside = list(dict.fromkeys(name for name in names.values() if name is not None))
+        digests = self._digests_of(inside)
+        for name in inside:
+            self._check(name, recorded, digests[name])
+        outside = tuple(str(path) for path, name in names.items() if name is None)
+        return Verification(files=tuple(inside), unverified=outside, hashed_nbytes=self._hashed_nbytes)
+
+    def _digests_of(self, names: list[str]) -> dict[str, FileDigest | OSError]:
+        root = self._package.root
+        found: dict[str, FileDigest | OSError] = {}
+        for name in names:
+            stamp = _stamp_of(root / name)
+            cached = self._cache.digest(name, stamp) if stamp else None
+            if stamp is not None and cached is not None:
+                found[name], self._stamps[name] = cached, stamp
+        started_ns = now_ns()
+        unknown = {name: root / name for name in names if name not in found}
+        for name, hashed in hash_files(unknown, progress=self._progress).items():
+            if isinstance(hashed, HashedFile):
+                self._cache.add(name, hashed, started_ns)
+                self._hashed_nbytes += hashed.digest.nbytes
+                found[name] = hashed.digest
+                if hashed.stamp is not None:
+                    self._stamps[name] = hashed.stamp
+            else:
+                found[name] = hashed
+        self._cache.write()
+        return found
+
+    def _check(self, name: str, recorded: PackageDigests, actual: FileDigest | OSError) -> None:
+        entry = recorded.files.get(name)
+        expected = entry.digests[-1] if entry else ""
+        digest = actual.sha256 if isinstance(actual, FileDigest) else ""
+        if entry is not None and digest in entry.digests:
+            return
+        if isinstance(actual, OSError):
+            problem = f"cannot be read: {quoted(actual.strerror or actual)}"
+        elif entry is None:
+            problem = f"is not recorded in {DIGESTS_FILE}"
+        else:
+            problem = f"is not as recorded in {DIGESTS_FILE}: expected {expected}, found {digest}"
+        root = quoted(self._package.root)
+        raise DigestMismatchError(
+            f"{quoted(name)} of {root} {problem}; ortpkg verify names all that differs and repairs it from a good copy",
+            file=name,
+            expected=expected,
+            actual=digest,
+            path=self._package.root,
+        )
+
+    def _name_of(self, path: Path) -> str | None:
+        """The path relative to the root, with links followed as an engine would; None for a file outside."""
+        real = Path(os.path.realpath(path))
+        return real.relative_to(self._package.root).as_posix() if real.is_relative_to(self._package.root) else None
+
+
+def _joined(first: Verification, second: Verification) -> Verification:
+    return Verification(
+        files=tuple(dict.fromkeys((*first.files, *second.files))),
+        unverified=tuple(dict.fromkeys((*first.unverified, *second.unverified))),
+        hashed_nbytes=max(first.hashed_nbytes, second.hashed_nbytes),
+    )
+
+
+def _files_below(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def _stamp_of(path: Path) -> FileStamp | None:
+    try:
+        return FileStamp.of(path.lstat())
+    except OSError:
+        return None
+
+
+def _may_name_files(model: Path) -> bool:
+    """Whether the bytes hold a trace of names of other files; a false alarm only costs time."""
+    overlap = max(map(len, _TRACES)) - 1
+    tail = b""
+    with model.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_NBYTES):
+            window = tail + chunk
+            if any(trace in window for trace in _TRACES):
+                return True
+            tail = window[-overlap:]
+    return False
