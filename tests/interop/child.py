@@ -55,7 +55,7 @@ def _walk_package(package: OpenedPackage, wanted: Walk, at: _Position, seen: dic
     at.stage = Stage.SELECT
     selected = package.select(wanted.component, wanted.eps)
     if selected is not None:
-        seen |= {"variant": selected[0], "directory": str(selected[1])}
+        seen |= {"variant": selected[0], "directory": selected[1]}
     if not wanted.session:
         return
     at.stage = Stage.SESSION

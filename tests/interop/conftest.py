@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,25 +13,37 @@ from tests.interop.release import Release
 from tests.interop.wheels import opens_components, releases_under_test
 
 PackageWriter = Callable[[Tree], Path]
+ReleaseStarter = Callable[[str], Release]
 
 
-@pytest.fixture(scope="session", params=releases_under_test())
-def release(request: pytest.FixtureRequest) -> Iterator[Release]:
-    """Each release under test, in a child process of its own."""
-    release = Release(request.param)
-    yield release
-    release.close()
+@pytest.fixture(scope="session")
+def start_release() -> Iterator[ReleaseStarter]:
+    """The release of a version, in a child process that serves all tests."""
+    started: dict[str, Release] = {}
+
+    def start(version: str) -> Release:
+        if version not in started:
+            started[version] = Release(version)
+        return started[version]
+
+    yield start
+    for release in started.values():
+        release.close()
 
 
-@pytest.fixture(scope="session", params=[each for each in releases_under_test() if opens_components(each)])
-def component_release(request: pytest.FixtureRequest) -> Iterator[Release]:
+@pytest.fixture(params=releases_under_test())
+def release(request: pytest.FixtureRequest, start_release: ReleaseStarter) -> Release:
+    """Each release under test."""
+    return start_release(request.param)
+
+
+@pytest.fixture(params=[version for version in releases_under_test() if opens_components(version)])
+def component_release(request: pytest.FixtureRequest, start_release: ReleaseStarter) -> Release:
     """Those that read the component generation: 1.28 and later."""
-    release = Release(request.param)
-    yield release
-    release.close()
+    return start_release(request.param)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def locks_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks of packages that ortpkg makes lie in a directory of the test, not of the user."""
     directory = tmp_path_factory.mktemp("locks")
@@ -38,10 +51,11 @@ def locks_of_this_test(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
 
 
 @pytest.fixture
-def write_package(tmp_path: Path) -> PackageWriter:
-    """Writes a tree as a package in a directory of the test."""
+def write_package() -> Iterator[PackageWriter]:
+    """Writes a tree as a package in a directory of the test.
 
-    def write(tree: Tree) -> Path:
-        return write_tree(tmp_path / "p.ortpackage", tree)
-
-    return write
+    Not under ``tmp_path``, which looks through the directories of all tests of the same name: there are a thousand.
+    """
+    with tempfile.TemporaryDirectory(prefix="ortpkg-interop-") as directory:
+        # Resolved: releases report real paths, and the directory for temporary files is a link on macOS.
+        yield lambda tree: write_tree(Path(directory).resolve() / "p.ortpackage", tree)

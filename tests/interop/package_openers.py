@@ -41,8 +41,8 @@ class OpenedPackage(Protocol):
     def resolve(self, reference: str, *, base: Path | None, must_exist: bool) -> str:
         """The path that a reference stands for."""
 
-    def select(self, component: str, eps: Eps) -> tuple[str, Path] | None:
-        """The variant's name and directory; None where the release tells only by the session it makes."""
+    def select(self, component: str, eps: Eps) -> tuple[str, str] | None:
+        """The variant's name and directory ("" if it has none); None where only the session shows what was selected."""
 
     def create_session(self, own_options: Mapping[str, str] | None) -> Session:
         """A session over the selected variant, with the caller's own session options unless None."""
@@ -65,7 +65,7 @@ class DirectoryPackage:
     def resolve(self, reference: str, *, base: Path | None, must_exist: bool) -> str:
         raise NotImplementedError("1.26 and 1.27 resolve no references")
 
-    def select(self, component: str, eps: Eps) -> tuple[str, Path] | None:
+    def select(self, component: str, eps: Eps) -> tuple[str, str] | None:
         self._eps = eps
         return None
 
@@ -131,7 +131,7 @@ class PackageContext:
         self._runtime.check(self._call(call, *arguments))
         return (resolved.value or b"").decode()
 
-    def select(self, component: str, eps: Eps) -> tuple[str, Path] | None:
+    def select(self, component: str, eps: Eps) -> tuple[str, str] | None:
         self._eps = eps
         with self._runtime.session_options(eps) as session_options:
             create = PackageSlot.CREATE_OPTIONS_FROM_SESSION_OPTIONS
@@ -144,7 +144,7 @@ class PackageContext:
         folder = PACKAGE_PROTOTYPES[PackageSlot.GET_SELECTED_VARIANT_FOLDER_PATH][1][1]._type_()
         call = PackageSlot.GET_SELECTED_VARIANT_FOLDER_PATH
         self._runtime.check(self._call(call, self._selected, ctypes.byref(folder)))
-        return (name.value or b"").decode(), Path(os.fsdecode(folder.value or ""))
+        return (name.value or b"").decode(), os.fsdecode(folder.value or "")
 
     def create_session(self, own_options: Mapping[str, str] | None) -> Session:
         if own_options is None:

@@ -100,7 +100,7 @@ class Outcome:
         version: of the release.
         schema_version, components: as the release reports them (component → variant → EP).
         references: for each reference its path, or "error CODE: TEXT".
-        variant, directory: what was selected, where the release says so.
+        variant, directory: what was selected, where the release says so; the directory is "" if there is none.
         outputs: elements of each output.
         refusal: where and why it ended early, or None.
         crash: how the process ended, where it did not answer.

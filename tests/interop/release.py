@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from tests.interop.protocol import Outcome, Walk
-from tests.interop.wheels import REPOSITORY, library_of
+from tests.interop.wheels import REPOSITORY, library_of, minor_of
 
 _ANSWER_WITHIN_S = 60.0
 
@@ -24,7 +24,7 @@ class Release:
 
     def __init__(self, version: str) -> None:
         self.version = version
-        self.minor = int(version.split(".")[1])
+        self.minor = minor_of(version)
         self._library = library_of(version)
         self._scratch = tempfile.TemporaryDirectory(prefix="ortpkg-interop-")
         self._errors = (self.scratch / "stderr.txt").open("ab")

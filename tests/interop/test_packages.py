@@ -68,6 +68,7 @@ def test_universal_package_on_the_cpu_alone_runs_from_1_28_on(release: Release, 
         assert (offset_of(outcome), outcome.variant) == (1.0, "cpu")
 
 
+@pytest.mark.usefixtures("locks_of_this_test")
 def test_package_that_create_writes_runs(release: Release, tmp_path: Path) -> None:
     models = []
     for name, offset, ep in (("azure", 2.0, AZURE), ("cpu", 1.0, CPU)):
@@ -231,3 +232,16 @@ def test_release_says_its_own_version(release: Release, write_package: PackageWr
 
     assert outcome.version == release.version
     assert isinstance(outcome.refusal, Refusal)
+
+
+def test_crash_of_a_release_is_an_outcome(component_release: Release, write_package: PackageWriter) -> None:
+    """A manifest nested too deep ends every one of these releases, and no more than its own process."""
+    depth = 1_000_000
+    nested = "[" * depth + "]" * depth
+    root = write_package(
+        {"manifest.json": f'{{"schema_version": "1.0", "components": {{}}, "additional_metadata": {nested}}}'}
+    )
+
+    assert "the process ended" in component_release.walk(Walk(root=str(root))).crash
+    (root / "manifest.json").write_text('{"schema_version": "1.0", "components": {}}', encoding="utf-8")
+    assert component_release.walk(Walk(root=str(root))).refusal is None

@@ -39,9 +39,14 @@ def installed_release() -> str:
     return importlib.metadata.version("onnxruntime")
 
 
+def minor_of(release: str) -> int:
+    """The release line: 31 for 1.31.1."""
+    return int(release.split(".")[1])
+
+
 def opens_components(release: str) -> bool:
     """Whether the release reads the component generation; the older ones read the metadata generation."""
-    return int(release.split(".")[1]) >= 28
+    return minor_of(release) >= 28
 
 
 def library_of(release: str) -> Path:
