@@ -86,6 +86,8 @@ class ReferenceResolver:
                 path, kind = followed.path, followed.kind
             else:  # only the end of the way counts
                 return self._follow(os.path.join(base, *names), fence)  # noqa: PTH118
+        if path is base:
+            kind = kind_at(base)
         if kind is not PathKind.DIRECTORY and names[-1] in ("", "."):  # "file/" is nothing
             kind = PathKind.MISSING
         return Place(path, kind)

@@ -32,13 +32,11 @@ def read_shared_assets(declared: Mapping[str, str], references: ReferenceReader)
             continue
         must_exist = references.rules.complete
         place = references.resolve_path(path, references.root, source, must_exist=must_exist)
-        if place is None:
-            continue
-        if must_exist and place.kind is not PathKind.DIRECTORY:
+        if place is not None and must_exist and place.kind is not PathKind.DIRECTORY:
             message = f"path {quoted(path)} is not a folder"
             references.found.add(FILE_MISSING, MANIFEST, message, pointer=source.pointer)
-            continue
-        paths[uri] = place.path
+        # One that was refused stays known: that it is missing too would be news to nobody.
+        paths[uri] = references.root if place is None else place.path
     count = len(paths)
     for uri, path in _discover(references):
         paths.setdefault(uri, path)
@@ -71,7 +69,5 @@ def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:
             references.found.add(DOCUMENT_UNREADABLE, ASSETS_DIRECTORY, f"cannot be read: {error.strerror}")
         return
     for uri, name in found:
-        if not references.rules.confined_assets:
-            yield uri, os.path.join(folder, name)  # noqa: PTH118
-        elif (place := references.resolve_path(name, folder, source)) is not None:
-            yield uri, place.path
+        confined = references.resolve_path(name, folder, source) if references.rules.confined_assets else None
+        yield uri, os.path.join(folder, name) if confined is None else confined.path  # noqa: PTH118
