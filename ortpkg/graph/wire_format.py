@@ -46,10 +46,10 @@ def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES)
     cut = CutModel(message=b"")
     pieces: list[bytes] = []
     seen_initializers = 0
-    for number, start, body, end in _fields(data, 0, len(data)):
+    for number, start, body, end in fields(data, 0, len(data)):
         if number == _MODEL_GRAPH and body >= 0:
             graph, seen_initializers = _cut_graph(data, body, end, cut, seen_initializers, smallest_nbytes)
-            pieces += [_tag(_MODEL_GRAPH), _varint(len(graph)), graph]
+            pieces += [length_delimited_tag(_MODEL_GRAPH), varint(len(graph)), graph]
         else:
             pieces.append(bytes(data[start:end]))
     cut.message = b"".join(pieces)
@@ -62,14 +62,19 @@ def _cut_graph(
     """The graph's bytes without big weights, and the number of initializers seen so far."""
     pieces: list[bytes] = []
     kept_from = start
-    for number, field_start, body, end in _fields(data, start, stop):
+    for number, field_start, body, end in fields(data, start, stop):
         if number != _GRAPH_INITIALIZER or body < 0:
             continue
         if end - body >= smallest_nbytes:
             tensor, span = _cut_tensor(data, body, end, smallest_nbytes)
             if span is not None:
                 cut.spans[index] = span
-                pieces += [bytes(data[kept_from:field_start]), _tag(_GRAPH_INITIALIZER), _varint(len(tensor)), tensor]
+                pieces += [
+                    bytes(data[kept_from:field_start]),
+                    length_delimited_tag(_GRAPH_INITIALIZER),
+                    varint(len(tensor)),
+                    tensor,
+                ]
                 kept_from = end
         index += 1
     pieces.append(bytes(data[kept_from:stop]))
@@ -80,7 +85,7 @@ def _cut_tensor(data: memoryview, start: int, stop: int, smallest_nbytes: int) -
     """The tensor's bytes without ``raw_data``, and where that lies; None where it is too small to cut."""
     raw: tuple[int, int] | None = None
     pieces: list[bytes] = []
-    for number, field_start, body, end in _fields(data, start, stop):
+    for number, field_start, body, end in fields(data, start, stop):
         if number == _TENSOR_RAW_DATA and body >= 0:
             raw = (body, end - body)
         else:
@@ -90,8 +95,11 @@ def _cut_tensor(data: memoryview, start: int, stop: int, smallest_nbytes: int) -
     return b"".join(pieces), raw
 
 
-def _fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields (field number, start of the field, start of its body or -1 if not length-delimited, end) in order."""
+def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yields (field number, start of the field, start of its body or -1 if not length-delimited, end) in order.
+
+    Raises WireFormatError where [start, stop) is not a protobuf message.
+    """
     position = start
     while position < stop:
         field_start = position
@@ -127,11 +135,13 @@ def _read_varint(data: memoryview, position: int, stop: int) -> tuple[int, int]:
     raise WireFormatError(f"a number that does not end at byte {position}")
 
 
-def _tag(number: int) -> bytes:
-    return _varint(number << 3 | _LENGTH_DELIMITED)
+def length_delimited_tag(number: int) -> bytes:
+    """The key in front of field ``number``, a text, some bytes or a message."""
+    return varint(number << 3 | _LENGTH_DELIMITED)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number that is not negative, as protobuf encodes it."""
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import AuthoringError, OrtpkgError, quoted
+from ortpkg.package.composed_file import ComposedFile
 from ortpkg.package.digests import (
     STAGING_PREFIX,
     PackageDigests,
@@ -37,6 +38,7 @@ from ortpkg.package.digests import (
     read_digests,
 )
 from ortpkg.package.file_operations import FileOperations, make_parents
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import FileDigest, Progress, hash_bytes, hash_file
 from ortpkg.package.sidecar import DIGESTS_FILE
 
@@ -65,11 +67,13 @@ class PackageChange:
         documents: at least one, in order; replacing the last one is the commit point, and the package must be valid
             after each.
         removes: files and directories that nothing refers to once the change is committed.
+        new_files: file that does not exist yet, in a directory that may → its content.
     """
 
     documents: tuple[DocumentChange, ...]
     new_directories: Mapping[str, Mapping[str, Path]]
     removes: tuple[str, ...] = ()
+    new_files: Mapping[str, ComposedFile] = EMPTY
 
     def __post_init__(self) -> None:
         assert self.documents, "a change without a document has no commit point"
@@ -89,7 +93,7 @@ def commit_change(
     with _explained(root):
         _check_unchanged(root, change)
         _check_places_are_free(root, change)
-        _check_space(root, _files_to_copy(change), operations)
+        _check_space(root, _nbytes_to_write(change), operations)
     staging = root / f"{STAGING_PREFIX}{secrets.token_hex(_TOKEN_NBYTES)}"
     try:
         _ensure_digests(root, operations, progress)
@@ -124,7 +128,7 @@ def create_package(
     with _explained(root):
         for leftover in _leftovers(root):
             operations.remove_tree(leftover)
-        _check_space(parent, _files_to_copy(change), operations)
+        _check_space(parent, _nbytes_to_write(change), operations)
     staging = parent / f"{STAGING_PREFIX}{root.name}.{secrets.token_hex(_TOKEN_NBYTES)}"
     try:
         _build(staging, change, operations, progress)
@@ -177,6 +181,8 @@ def _stage(
     for index, (directory, files) in enumerate(change.new_directories.items()):
         copied = _copy_tree(staging / str(index), files, operations, progress)
         digests |= {f"{directory}/{path}": digest for path, digest in copied.items()}
+    for index, (path, content) in enumerate(change.new_files.items()):
+        digests[path] = _write_composed(staging / f"file{index}", path, content, operations, progress)
     for index, document in enumerate(change.documents):
         operations.write_file(staging / f"document{index}", document.after)
         digests[document.path] = hash_bytes(document.after)
@@ -194,6 +200,11 @@ def _publish_files(
         make_parents(root, directory, operations)
         operations.replace(staging / str(index), target)
         operations.fsync_directory(target.parent)
+    for index, path in enumerate(change.new_files):
+        make_parents(root, path, operations)
+        operations.replace(staging / f"file{index}", root / path)
+    for folder in sorted({(root / path).parent for path in change.new_files}):
+        operations.fsync_directory(folder)
 
 
 def _replace_documents(root: Path, staging: Path, change: PackageChange, operations: FileOperations) -> None:
@@ -252,7 +263,7 @@ def _superset(root: Path, change: PackageChange, new: Mapping[str, FileDigest]) 
     pending = PendingChange(
         commit_document=last.path,
         committed_digest=new[last.path].sha256,
-        adds=(*change.new_directories, *created),
+        adds=(*change.new_directories, *change.new_files, *created),
         removes=change.removes,
     )
     return PackageDigests(files=files, pending=pending)
@@ -295,6 +306,10 @@ def _build(staging: Path, change: PackageChange, operations: FileOperations, pro
         make_parents(staging, directory, operations)
         copied = _copy_tree(staging / directory, sources, operations, progress)
         files |= {f"{directory}/{path}": digest for path, digest in copied.items()}
+    for path, content in change.new_files.items():
+        make_parents(staging, path, operations)
+        files[path] = _write_composed(staging / path, path, content, operations, progress)
+        operations.fsync_directory((staging / path).parent)
     for document in change.documents:
         make_parents(staging, document.path, operations)
         operations.write_file(staging / document.path, document.after)
@@ -318,6 +333,13 @@ def _copy_tree(
     for folder in sorted(directories):
         operations.fsync_directory(folder)
     return digests
+
+
+def _write_composed(
+    target: Path, path: str, content: ComposedFile, operations: FileOperations, progress: Progress | None
+) -> FileDigest:
+    with content.open() as stream:
+        return operations.copy_stream(stream, target, nbytes=content.nbytes, name=path, progress=progress)
 
 
 def _remove_staging(root: Path, operations: FileOperations) -> None:
@@ -348,23 +370,26 @@ def _check_unchanged(root: Path, change: PackageChange) -> None:
 
 
 def _check_places_are_free(root: Path, change: PackageChange) -> None:
-    for directory in change.new_directories:
+    for directory in (*change.new_directories, *change.new_files):
         if os.path.lexists(root / directory):
             raise AuthoringError(
                 f"{quoted(directory)} is in the package already, though no document names it; move it away"
             )
 
 
-def _files_to_copy(change: PackageChange) -> list[Path]:
+def _nbytes_to_write(change: PackageChange) -> int:
+    """Bytes of all new files. AuthoringError for too many of them."""
     files = [source for sources in change.new_directories.values() for source in sources.values()]
-    if len(files) > _MOST_STAGED_FILES:
-        raise AuthoringError(f"{len(files)} files are to be copied; more than {_MOST_STAGED_FILES} are refused")
-    return files
+    count = len(files) + len(change.new_files)
+    if count > _MOST_STAGED_FILES:
+        raise AuthoringError(f"{count} files are to be copied; more than {_MOST_STAGED_FILES} are refused")
+    composed_nbytes = sum(content.nbytes for content in change.new_files.values())
+    return composed_nbytes + sum(path.lstat().st_size for path in files)
 
 
-def _check_space(directory: Path, files: list[Path], operations: FileOperations) -> None:
+def _check_space(directory: Path, nbytes: int, operations: FileOperations) -> None:
     """Refuses before anything is written. What the disk compresses or shares is not foreseen, so no promise."""
-    needed_nbytes = sum(path.lstat().st_size for path in files) + _SPARE_NBYTES
+    needed_nbytes = nbytes + _SPARE_NBYTES
     free_nbytes = operations.free_nbytes(directory)
     if needed_nbytes > free_nbytes:
         raise AuthoringError(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import AuthoringError
+from ortpkg.package.composed_file import ComposedFile, FileRange, Zeros
 from ortpkg.package.digests import check_digests, compute_digests, dump_digests, list_files
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package, recover
@@ -55,15 +56,65 @@ def add_component(root: Path, sources: dict[str, Path]) -> PackageChange:
     return PackageChange(documents=documents, new_directories={"models/n/new": sources})
 
 
+def add_files(root: Path, sources: dict[str, Path]) -> PackageChange:
+    """Adds files beside those of variant ``old``, one of whose files goes."""
+    document = DocumentChange(
+        path="models/m/metadata.json",
+        before=(root / "models/m/metadata.json").read_bytes(),
+        after=b'{"variants": ["old", "new"]}',
+    )
+    content = ComposedFile((b"new ", FileRange(sources["sub/w.bin"], 4, 7), Zeros(3)))
+    return PackageChange(
+        documents=(document,),
+        new_directories={},
+        new_files={"models/m/old/new.bin": content, "models/m/old/more/copy": ComposedFile.copy_of(sources["a.onnx"])},
+        removes=("models/m/old/data/weights.bin",),
+    )
+
+
 CHANGES: dict[str, Callable[[Path, dict[str, Path]], PackageChange]] = {
     "exchange_variant": exchange_variant,
     "add_component": add_component,
+    "add_files": add_files,
 }
 
 
 @pytest.fixture(params=CHANGES)
 def make_change(request: pytest.FixtureRequest) -> Callable[[Path, dict[str, Path]], PackageChange]:
     return CHANGES[request.param]
+
+
+def test_files_join_a_directory_that_is_there(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+
+    commit_change(root, add_files(root, sources))
+
+    assert (root / "models/m/old/new.bin").read_bytes() == b"new weights\0\0\0"
+    assert (root / "models/m/old/more/copy").read_bytes() == b"new model"
+    assert not (root / "models/m/old/data").exists()
+    assert (root / "digests.json").read_bytes() == dump_digests(compute_digests(root))
+
+
+def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    (root / "models/m/old/new.bin").write_bytes(b"somebody's work")
+    before = content_of(root)
+
+    with pytest.raises(AuthoringError, match=r"'models/m/old/new.bin' is in the package already"):
+        commit_change(root, add_files(root, sources))
+
+    assert content_of(root) == before
+
+
+def test_a_source_that_becomes_too_short_changes_nothing(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    change, before = add_files(root, sources), content_of(root)
+    sources["sub/w.bin"].write_bytes(b"new")
+
+    with pytest.raises(AuthoringError, match=r"'.*w.bin' became shorter while it was being read"):
+        commit_change(root, change)
+
+    assert content_of(root) == before
 
 
 def test_commits_files_and_documents_and_digests_of_both(tmp_path: Path) -> None:
