@@ -13,6 +13,7 @@ import onnx
 
 from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
 from ortpkg.graph.byte_source import MappedFile
+from ortpkg.graph.proto_text import entries_of
 
 _LARGEST_OFFSET = 1 << 63
 
@@ -37,7 +38,7 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 def external_data_info(tensor: onnx.TensorProto) -> ExternalDataInfo:
     """Reads a tensor's external entries. ModelFileError where they are incomplete or leave the folder."""
     where = f"tensor {quoted(tensor.name)}"
-    entries = {entry.key: entry.value for entry in tensor.external_data}
+    entries = entries_of(tensor.external_data, f"the external data of {where}")
     location = entries.get("location", "")
     check_location(location, where)
     return ExternalDataInfo(

@@ -18,6 +18,7 @@ from ortpkg.graph.byte_source import ByteSource, MemoryBytes
 from ortpkg.graph.external_data import ExternalDataFolder, external_data_info, is_external
 from ortpkg.graph.graph import ArrayInitializer, Initializer
 from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.tensor_codec import decode_raw
 from ortpkg.graph.types import PACKED_BITS, ElementType, numpy_dtype, stored_nbytes
 from ortpkg.graph.value_types import element_type_from_number
@@ -124,7 +125,7 @@ class TensorReader:
         """
         where = f"tensor {quoted(tensor.name)}"
         element_type, shape = _type_and_shape(tensor, where)
-        name = tensor.name if name is None else name
+        name = text_of(tensor.name, "tensor name") if name is None else name
         if is_external(tensor):
             source, offset, nbytes = self._external_range(tensor, element_type, shape, where)
         elif raw is not None:
@@ -144,7 +145,7 @@ class TensorReader:
         values = self.initializer(sparse.values)
         indices = self.initializer(sparse.indices)
         made = SparseInitializer(
-            name=sparse.values.name if name is None else name, values=values, indices=indices, shape=shape
+            name=values.name if name is None else name, values=values, indices=indices, shape=shape
         )
         if made.nbytes > self.limits.dense_nbytes:
             raise ModelFileError(

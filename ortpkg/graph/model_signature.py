@@ -16,6 +16,7 @@ from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.external_data import check_location, external_data_info, is_external
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
+from ortpkg.graph.proto_text import entries_of, text_of
 from ortpkg.graph.proto_walk import walk_graphs, walk_nodes, walk_tensors
 from ortpkg.graph.quantization import quantization_of
 from ortpkg.graph.types import ElementType, Shape, SparseTensorType, TensorType, stored_nbytes
@@ -122,26 +123,28 @@ def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) 
         outputs=tuple(_value_signature(value) for value in proto.graph.output),
         opset_imports={_domain(opset.domain): opset.version for opset in proto.opset_import},
         ir_version=proto.ir_version,
-        producer_name=proto.producer_name,
-        producer_version=proto.producer_version,
+        producer_name=text_of(proto.producer_name, "producer name"),
+        producer_version=text_of(proto.producer_version, "producer version"),
         element_types=_element_types(model_file, tensors, limits),
         quantization=quantization_of(nodes, tensors),
         external_files=_external_files(tensors),
         context_files=_context_files(nodes),
-        metadata_props={entry.key: entry.value for entry in proto.metadata_props},
+        metadata_props=entries_of(proto.metadata_props, "metadata"),
         node_count=len(nodes),
         operator_domains=tuple(sorted({_domain(node.domain) for node in nodes})),
     )
 
 
 def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
+    return "" if domain == "ai.onnx" else text_of(domain, "operator domain")
 
 
 def _value_signature(value: onnx.ValueInfoProto) -> ValueSignature:
     value_type = value_type_from_proto(value.type, f"value {quoted(value.name)}")
     shape = value_type.shape if isinstance(value_type, TensorType | SparseTensorType) else None
-    return ValueSignature(name=value.name, type="" if value_type is None else str(value_type), shape=shape)
+    return ValueSignature(
+        name=text_of(value.name, "value name"), type="" if value_type is None else str(value_type), shape=shape
+    )
 
 
 def _element_types(model_file: ModelFile, tensors: Iterable[onnx.TensorProto], limits: ModelLimits) -> tuple[str, ...]:

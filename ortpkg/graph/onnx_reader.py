@@ -24,6 +24,7 @@ from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
 from ortpkg.graph.onnx_attributes import attribute_kind, attribute_value
+from ortpkg.graph.proto_text import entries_of, text_of
 from ortpkg.graph.schemas import resolve_since_version
 from ortpkg.graph.value_types import value_type_from_proto
 
@@ -84,6 +85,7 @@ class _Scope:
     def resolve(self, name: str) -> str:
         """The value that ``name`` means here."""
         scope: _Scope | None = self
+        text_of(name, "value name")
         while name and scope is not None:
             if name in scope.names:
                 return scope.names[name]
@@ -111,18 +113,18 @@ class _Reader:
     def read(self) -> Model:
         proto = self._model_file.proto
         opset_imports = _opset_imports(proto.opset_import) or {"": 1}
-        graph = Graph(proto.graph.name, opset_imports=opset_imports)
+        graph = Graph(text_of(proto.graph.name, "graph name"), opset_imports=opset_imports)
         self._fill(_Scope(graph, graph.opset_imports), proto.graph)
         verify_graph(graph)
         return Model(
             graph=graph,
             ir_version=proto.ir_version,
-            producer_name=proto.producer_name,
-            producer_version=proto.producer_version,
-            domain=proto.domain,
+            producer_name=text_of(proto.producer_name, "producer name"),
+            producer_version=text_of(proto.producer_version, "producer version"),
+            domain=text_of(proto.domain, "model domain"),
             model_version=proto.model_version,
-            doc_string=proto.doc_string,
-            metadata_props={entry.key: entry.value for entry in proto.metadata_props},
+            doc_string=text_of(proto.doc_string, "doc string"),
+            metadata_props=entries_of(proto.metadata_props, "metadata"),
             path=self._model_file.path,
         )
 
@@ -132,8 +134,8 @@ class _Reader:
         """Reads ``proto`` into ``scope.graph``."""
         graph = scope.graph
         self._name_definitions(scope, proto)
-        graph.doc_string = proto.doc_string
-        graph.metadata = {entry.key: entry.value for entry in proto.metadata_props}
+        graph.doc_string = text_of(proto.doc_string, "doc string")
+        graph.metadata = entries_of(proto.metadata_props, "metadata")
         self._read_initializers(scope, proto)
         inputs = [scope.resolve(value.name) for value in proto.input]
         if self._model_file.proto.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS:
@@ -145,7 +147,8 @@ class _Reader:
                 _read_value_info(scope, value)
         for annotation in proto.quantization_annotation:
             graph.quantization_annotations[scope.resolve(annotation.tensor_name)] = {
-                entry.key: scope.resolve(entry.value) for entry in annotation.quant_parameter_tensor_names
+                key: scope.resolve(value)
+                for key, value in entries_of(annotation.quant_parameter_tensor_names, "quantization").items()
             }
         self._add_nodes(scope, proto.node)
 
@@ -189,7 +192,7 @@ class _Reader:
     def _subgraph(self, scope: _Scope, proto: onnx.GraphProto) -> Graph:
         if scope.depth >= self._limits.subgraph_depth:
             raise InvalidGraphError(f"graphs are nested deeper than {self._limits.subgraph_depth} levels")
-        graph = Graph(proto.name, parent=scope.graph)
+        graph = Graph(text_of(proto.name, "graph name"), parent=scope.graph)
         inner = _Scope(
             graph,
             scope.opset_imports,
@@ -215,12 +218,12 @@ class _Reader:
                 self._add_node(scope, proto)
 
     def _add_node(self, scope: _Scope, proto: onnx.NodeProto) -> None:
-        domain = _domain(proto.domain)
+        domain, op_type, name = _domain(proto.domain), proto.op_type, text_of(proto.name, "node name")
         if domain not in scope.opset_imports:
             raise InvalidGraphError(
-                f"node {quoted(proto.name or proto.op_type)} is of domain {quoted(domain)}, "
+                f"node {quoted(name or op_type)} is of domain {quoted(domain)}, "
                 f"whose version is not imported; imported are {quoted(', '.join(map(repr, scope.opset_imports)))}",
-                node_name=proto.name,
+                node_name=name,
             )
         opset = scope.opset_imports[domain]
         attributes = self._attributes(scope, proto)
@@ -231,16 +234,16 @@ class _Reader:
             for graph in (attribute.value if attribute.kind == "GRAPHS" else (attribute.value,))
         ]
         scope.graph.add_node(
-            proto.op_type,
+            text_of(op_type, "operator"),
             [scope.resolve(name) for name in proto.input],
             [scope.resolve(name) for name in proto.output],
             domain=domain,
-            name=scope.prefix + proto.name if proto.name else "",
+            name=scope.prefix + name if name else "",
             attributes=attributes,
-            since_version=resolve_since_version(domain, proto.op_type, opset),
+            since_version=resolve_since_version(domain, op_type, opset),
             implicit_inputs=tuple(dict.fromkeys(value for graph in subgraphs for value in graph.outer_values())),
-            doc_string=proto.doc_string,
-            metadata={entry.key: entry.value for entry in proto.metadata_props},
+            doc_string=text_of(proto.doc_string, "doc string"),
+            metadata=entries_of(proto.metadata_props, "metadata"),
         )
 
     def _attributes(self, scope: _Scope, proto: onnx.NodeProto) -> dict[str, Attribute]:
@@ -248,7 +251,7 @@ class _Reader:
         for attribute in proto.attribute:
             value = self._attribute(scope, attribute)
             if value is not None:
-                attributes[attribute.name] = value
+                attributes[text_of(attribute.name, "attribute name")] = value
         return attributes
 
     def _attribute(self, scope: _Scope, proto: onnx.AttributeProto) -> Attribute | None:
@@ -278,7 +281,7 @@ class _Reader:
                 node_name=call.name,
             )
         graph = scope.graph
-        name = scope.prefix + (call.name or f"{function.name}_{self._node_count}")
+        name = scope.prefix + (text_of(call.name, "node name") or f"{function.name}_{self._node_count}")
         inner = _Scope(
             graph,
             _opset_imports(function.opset_import),
@@ -325,7 +328,7 @@ class _Reader:
 
 
 def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
+    return "" if domain == "ai.onnx" else text_of(domain, "operator domain")
 
 
 def _opset_imports(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
@@ -349,11 +352,11 @@ def _read_value_info(scope: _Scope, proto: onnx.ValueInfoProto) -> None:
     if value_type is not None:
         scope.graph.set_type(name, value_type)
     tensor = proto.type.tensor_type
-    dims = tuple(dimension.denotation for dimension in tensor.shape.dim)
+    dims = tuple(text_of(dimension.denotation, "denotation") for dimension in tensor.shape.dim)
     annotation = ValueAnnotation(
-        doc_string=proto.doc_string,
-        metadata={entry.key: entry.value for entry in proto.metadata_props},
-        denotation=proto.type.denotation,
+        doc_string=text_of(proto.doc_string, "doc string"),
+        metadata=entries_of(proto.metadata_props, "metadata"),
+        denotation=text_of(proto.type.denotation, "denotation"),
         dim_denotations=dims if any(dims) else (),
     )
     if annotation != ValueAnnotation():

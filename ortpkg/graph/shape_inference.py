@@ -14,6 +14,7 @@ import onnx.shape_inference
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Graph, Initializer
+from ortpkg.graph.inference_guards import CRASHES_ON_UNTYPED, all_graphs, hide_nodes_that_crash, verify_equations
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, tensor_header, to_model_proto
 from ortpkg.graph.schemas import schema_of
@@ -31,6 +32,7 @@ from ortpkg.graph.value_types import value_type_from_proto
 _log = logging.getLogger(__name__)
 
 _LARGEST_SENT_NBYTES = 2048
+_MOST_ROUNDS_FOR_HIDDEN = 4
 _NAMES_IN_USE = "names of dimensions in use"
 
 
@@ -42,36 +44,38 @@ def infer_types(model: Model) -> None:
 
     Raises InvalidGraphError where a declared element type or kind contradicts what the node makes.
     """
-    for graph in _graphs(model.graph):
+    for graph in all_graphs(model.graph):
         for name, initializer in graph.initializers.items():
             graph.types.setdefault(name, TensorType(initializer.element_type, initializer.shape))
-    inferred = _infer(model, only_undefined_operators=True)
+    verify_equations(model.graph)
+    inferred, hidden_count = _infer(model, only_undefined_operators=True)
     if inferred is not None and _lacks_declared(model.graph, inferred):
-        inferred = _infer(model, only_undefined_operators=False) or inferred
-    if inferred is not None:
+        again, hidden_count = _infer(model, only_undefined_operators=False)
+        inferred = again or inferred
+    for _ in range(_MOST_ROUNDS_FOR_HIDDEN):
+        if inferred is None:
+            return
         _take_over(model.graph, inferred)
-
-
-def _graphs(graph: Graph) -> Iterator[Graph]:
-    pending = [graph]
-    while pending:
-        current = pending.pop()
-        yield current
-        for node in current.nodes:
-            pending.extend(node.subgraphs.values())
+        if not hidden_count:
+            return
+        # What was hidden for want of a type may have it now.
+        hidden_before = hidden_count
+        inferred, hidden_count = _infer(model, only_undefined_operators=False)
+        if hidden_count == hidden_before:
+            return
 
 
 def _dimension_names(graph: Graph) -> list[str]:
     """Names of symbolic dimensions that the model declares, each once."""
     found: dict[str, None] = {}
-    for current in _graphs(graph):
+    for current in all_graphs(graph):
         for value_type in current.types.values():
             found |= dict.fromkeys(name for name in _shape(value_type) or () if isinstance(name, str))
     return list(found)
 
 
-def _infer(model: Model, *, only_undefined_operators: bool) -> onnx.GraphProto | None:
-    """The graph with inferred types; None where inference fails as a whole.
+def _infer(model: Model, *, only_undefined_operators: bool) -> tuple[onnx.GraphProto | None, int]:
+    """The graph with inferred types, None where inference fails as a whole; and how many nodes it did not get to see.
 
     ``only_undefined_operators``: of the declared types of nodes' outputs, only those are sent that inference cannot
     know, so that the others can be held against what it finds.
@@ -79,18 +83,21 @@ def _infer(model: Model, *, only_undefined_operators: bool) -> onnx.GraphProto |
 
     def keeps_type(graph: Graph, value: str) -> bool:
         producer = graph.producer_of(value)
-        return not only_undefined_operators or producer is None or schema_of(producer) is None
+        if not only_undefined_operators or producer is None or schema_of(producer) is None:
+            return True
+        return any(node.op_type in CRASHES_ON_UNTYPED for node in graph.consumer_nodes(value))
 
     options = WriteOptions(tensor=_sent_tensor, attribute_tensor=_sent_tensor, keeps_type=keeps_type)
     proto = to_model_proto(model, options=options)
     # Inference makes up names for new dimensions. It avoids those that it sees, so show it all that the model has.
+    hidden_count = hide_nodes_that_crash(proto)
     names = _dimension_names(model.graph)
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info(_NAMES_IN_USE, int(ElementType.FLOAT), names))
     try:
-        return onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+        return onnx.shape_inference.infer_shapes(proto, data_prop=True).graph, hidden_count
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         _log.info("shape inference failed: %s", quoted(error))
-        return None
+        return None, hidden_count
 
 
 def _sent_tensor(initializer: Initializer) -> onnx.TensorProto:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import onnx
 
 from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.types import (
     Dimension,
     ElementType,
@@ -80,7 +81,7 @@ def _dimension(proto: onnx.TensorShapeProto.Dimension, where: str) -> Dimension:
             raise InvalidGraphError(f"{where} has the negative dimension {quoted(proto.dim_value)}")
         return int(proto.dim_value)
     if kind == "dim_param" and proto.dim_param:
-        return str(proto.dim_param)
+        return text_of(proto.dim_param, f"name of a dimension of {where}")
     return None
 
 

@@ -312,6 +312,15 @@ def test_names_of_a_stranger_are_escaped_in_messages() -> None:
         load_model(proto)
 
 
+@pytest.mark.parametrize("field", ["op_type", "name", "doc_string", "domain"])
+def test_refuses_text_that_is_not_utf8(field: str) -> None:
+    proto = parse("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    setattr(proto.graph.node[0], field, "QQQQ")
+
+    with pytest.raises(ModelFileError, match="is not UTF-8 text"):
+        load_model(proto.SerializeToString().replace(b"QQQQ", b"Q\xdaQQ"))
+
+
 def test_refuses_two_initializers_of_one_name() -> None:
     proto = parse("g (float[2] x) => (float[2] y) { y = Add(x, w) }", {"w": np.ones(2, np.float32)})
     proto.graph.initializer.append(proto.graph.initializer[0])

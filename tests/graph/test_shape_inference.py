@@ -149,6 +149,43 @@ def test_is_not_confused_by_nodes_out_of_order() -> None:
     assert model.graph.types["y"] == TensorType(ElementType.INT64, (2,))
 
 
+@pytest.mark.parametrize("equation", ["j......", "ij,jk->i..k", "i\u00dfj", "i->j->k", "i;j"])
+def test_refuses_einsum_equations_on_which_inference_would_never_end(equation: str) -> None:
+    proto = parse("g (float[2, 2] x) => (y) { [n1] y = Einsum (x) }")
+    proto.graph.node[0].attribute.append(helper.make_attribute("equation", equation))
+    model = load_model(proto)
+
+    with pytest.raises(InvalidGraphError, match="Einsum node 'n1' has the equation"):
+        infer_types(model)
+
+
+@pytest.mark.parametrize("equation", ["ij,jk->ik", "...ij, ...jk -> ...ik", "ii", "i,j", "->", "...i->..."])
+def test_takes_every_right_einsum_equation(equation: str) -> None:
+    proto = parse("g (float[2, 2] x) => (y) { y = Einsum (x) }")
+    proto.graph.node[0].attribute.append(helper.make_attribute("equation", equation))
+
+    infer_types(load_model(proto))
+
+
+def test_untyped_inputs_do_not_crash_inference() -> None:
+    """Without the guard the process dies."""
+    graph = inferred(
+        """g (x) => (y, z) { a = com.microsoft.Unknown(x) b = Identity(a)
+           y = RegexFullMatch <pattern = "a"> (b) z = RegexFullMatch <pattern = "a"> (x) }"""
+    )
+
+    assert "y" not in graph.types
+
+
+@pytest.mark.parametrize("declared", ["", "<string[3] b>"])
+def test_operators_with_a_guard_are_inferred_where_their_inputs_have_types(declared: str) -> None:
+    graph = inferred(
+        f'g (string[3] x) => (y) {declared} {{ b = Identity(x) c = RegexFullMatch <pattern = "a"> (b) y = Not(c) }}'
+    )
+
+    assert graph.types["y"] == TensorType(ElementType.BOOL, (3,))
+
+
 def test_whole_inference_failing_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_arguments: Any, **_options: Any) -> onnx.ModelProto:
         raise onnx.shape_inference.InferenceError("no")
