@@ -62,4 +62,6 @@ def hide_nodes_that_crash(proto: onnx.ModelProto) -> int:
     hidden = [node for node in nodes if not typed.issuperset(node.input)]
     for node in hidden:
         node.domain = _HIDDEN_DOMAIN
+    if hidden:
+        proto.opset_import.add(domain=_HIDDEN_DOMAIN, version=1)  # or inference refuses the whole model
     return len(hidden)

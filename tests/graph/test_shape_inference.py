@@ -177,6 +177,12 @@ def test_untyped_inputs_do_not_crash_inference() -> None:
     assert "y" not in graph.types
 
 
+def test_operators_with_a_guard_do_not_keep_others_from_their_types() -> None:
+    graph = inferred('g (x, float[2] v) => (y, z) { y = RegexFullMatch <pattern = "a"> (x) z = Relu(v) }')
+
+    assert graph.types["z"] == TensorType(ElementType.FLOAT, (2,))
+
+
 @pytest.mark.parametrize("declared", ["", "<string[3] b>"])
 def test_operators_with_a_guard_are_inferred_where_their_inputs_have_types(declared: str) -> None:
     graph = inferred(
