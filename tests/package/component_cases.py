@@ -136,7 +136,7 @@ MANIFEST_CASES = (
     case("unknown key under a newer minor", OPENS, OPENS, package(version="1.7", anything=1)),
     case("every text", OPENS, OPENS, package(package_name="n", package_version="", description="d", layout="portable")),
     case("additional_metadata is null", OPENS, OPENS, package(additional_metadata=None)),
-    *(case(f"{key} is null", "ORT005", SCHEMA, package(**{key: None}))
+    *(case(f"{key} is null", "ORT005", SCHEMA, package(None, **dict[str, Any]({key: None})))
       for key in ("package_name", "package_version", "description", "layout", "shared_assets")),
     case("layout in capitals", "ORT005", SCHEMA, package(layout="Portable")),
     case("layout installed", OPENS, OPENS, package(layout="installed")),
@@ -234,6 +234,9 @@ def option(key: str, value: str) -> dict[str, Any]:
 
 FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
 
+NO_PAYLOADS: tuple[Any, ...] = (None, 1, [])
+NO_OPTIONS: tuple[Any, ...] = (None, [], {"a": 1}, {"a": None}, {"a\0": "1"})
+
 EXECUTOR_CASES = (
     case("payload in a file", OPENS, OPENS, executor("p.json")),
     case("payload file is missing", "ORT010", NOT_FOUND, executor("none.json")),
@@ -242,7 +245,7 @@ EXECUTOR_CASES = (
     case("payload file is an asset reference", "ORT008", NOT_FOUND, executor(ASSET)),
     case("payload path is empty", "ORT011", INVALID_ARG, executor("")),
     case("payload path is a folder", "ORT003", SCHEMA, executor(".")),
-    *(case(f"payload is {value!r}", "ORT005", SCHEMA, executor(value)) for value in (None, 1, [])),
+    *(case(f"payload is {value!r}", "ORT005", SCHEMA, executor(value)) for value in NO_PAYLOADS),
     case("payload file, but no folder", "ORT063", NOT_FOUND, package({"executor_info": {"o": "p.json"}}, name="none")),
     case("ort in a file", OPENS, OPENS, ort("ort.json") | {"v/ort.json": {"model_file": "model.onnx"}}),
     case("ort in a file is a list", "ORT066", FAIL, ort("ort.json") | {"v/ort.json": []}),
@@ -256,7 +259,7 @@ EXECUTOR_CASES = (
     case("model_file is a NUL", "ORT008", INVALID_ARG, ort({"model_file": "\0"})),
     *(case(f"{what} is {value!r}", "ORT066", FAIL, ort({what: value}))
       for what in ("session_options", "provider_options")
-      for value in (None, [], {"a": 1}, {"a": None}, {"a\0": "1"})),
+      for value in NO_OPTIONS),
     *(case(f"forbidden {key}", "ORT067", FAIL, option(key, value))
       for key, value in (("session.debug_layout_transformation", "0"),
                          ("session.collect_node_memory_stats_to_file", ""),
