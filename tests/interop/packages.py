@@ -19,6 +19,9 @@ AZURE = "AzureExecutionProvider"
 
 CPU = "CPUExecutionProvider"
 
+DIGEST = "a" * 64
+"""Of an asset. The releases never hash an asset when they open a package, so any digits do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -144,7 +147,7 @@ def universal_tree() -> dict[str, Content]:
 
 def olive_tree() -> dict[str, Content]:
     """A package as Olive's ``generate-model-package`` lays it out: GenAI's files, nothing for onnxruntime."""
-    genai_config = {"model": {"decoder": {"filename": "model.onnx"}, "tokenizer_dir": f"sha256:{TOKENIZER_DIGEST}"}}
+    genai_config = {"model": {"decoder": {"filename": "model.onnx"}, "tokenizer_dir": f"sha256:{DIGEST}"}}
     manifest = component_manifest(
         {"model": "models/model"},
         package_name="m",
@@ -156,9 +159,52 @@ def olive_tree() -> dict[str, Content]:
     for name, offset in (("cpu", 1.0), ("gpu", 2.0)):
         tree[f"models/model/{name}/genai_config.json"] = genai_config
         tree[f"models/model/{name}/model.onnx"] = Model(offset)
-    tree[f"shared_assets/sha256-{TOKENIZER_DIGEST}/tokenizer.json"] = "{}\n"
+    tree[f"shared_assets/sha256-{DIGEST}/tokenizer.json"] = "{}\n"
     return tree
 
 
-TOKENIZER_DIGEST = "a" * 64
-"""The releases never hash an asset when they open a package, so any digest does."""
+def component_forms_tree() -> dict[str, Content]:
+    """A component inline, one in a file of any name and one in a directory; each variant in its own directory."""
+    body = {"variants": {"v": ort_variant()}}
+    return {
+        "manifest.json": component_manifest({"inline": body, "file": "components/any.json", "directory": "parts/d"}),
+        "components/any.json": body,
+        "parts/d/component.json": body,
+        "v/model.onnx": Model(1.0),
+        "components/v/model.onnx": Model(2.0),
+        "parts/d/v/model.onnx": Model(3.0),
+    }
+
+
+def common_directory_tree() -> dict[str, Content]:
+    """Shared weights in the form that needs no option: one ``variant_directory``, two models beside one data file."""
+    names = {"azure": AZURE, "cpu": CPU}
+    variants = {name: ort_variant(ep, f"{name}.onnx", variant_directory="shared") for name, ep in names.items()}
+    models = {f"shared/{name}.onnx": Model(0.0, "weights.bin") for name in names}
+    return {"manifest.json": inline(variants), "shared/weights.bin": Weights(5.0), **models}
+
+
+def metadata_common_directory_tree() -> dict[str, Content]:
+    """The metadata generation's counterpart: one ``model_id``, one ``model_file`` each."""
+    variants = {
+        name: {"model_id": "shared", "model_file": f"{name}.onnx", "constraints": {"ep": ep}}
+        for name, ep in (("azure", AZURE), ("cpu", CPU))
+    }
+    models = {f"models/c/shared/{name}.onnx": Model(0.0, "weights.bin") for name in variants}
+    metadata = {"component_model_name": "c", "model_variants": variants}
+    return {
+        "manifest.json": metadata_manifest(),
+        "models/c/metadata.json": metadata,
+        "models/c/shared/weights.bin": Weights(5.0),
+        **models,
+    }
+
+
+def shared_asset_tree() -> dict[str, Content]:
+    """Shared weights in the form that needs the folder option: a content-addressed asset."""
+    options = {"session.model_external_initializers_file_folder_path": f"sha256:{DIGEST}"}
+    return {
+        "manifest.json": inline({"v": ort_variant(session_options=options)}),
+        "v/model.onnx": Model(0.0, "weights.bin"),
+        f"shared_assets/sha256-{DIGEST}/weights.bin": Weights(7.0),
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -83,7 +84,8 @@ class Release:
         child, self._child = self._child, None
         for pipe in (child.stdin, child.stdout):
             if pipe is not None:
-                pipe.close()
+                with contextlib.suppress(OSError):  # what it did not read any more
+                    pipe.close()
         code = child.wait(_ANSWER_WITHIN_S)
         errors = (self.scratch / "stderr.txt").read_text(encoding="utf-8", errors="replace")
         return f"the process ended with {code}: {errors[-2000:].strip()}"

@@ -13,22 +13,25 @@ from tests.interop.conftest import PackageWriter
 from tests.interop.packages import (
     AZURE,
     CPU,
-    TOKENIZER_DIGEST,
-    Content,
+    DIGEST,
     Model,
-    Weights,
-    component_manifest,
+    common_directory_tree,
+    component_forms_tree,
     inline,
+    metadata_common_directory_tree,
     olive_tree,
     ort_variant,
+    shared_asset_tree,
     universal_tree,
 )
 from tests.interop.protocol import Eps, FloatTensor, Outcome, Reference, Refusal, Stage, Walk
 from tests.interop.release import Release
+from tests.interop.wheels import REPOSITORY
 
 pytestmark = pytest.mark.interop
 
 WITH_AZURE = Eps(appended=("AZURE",))
+DIGITS = REPOSITORY / "sample_packages" / "digits.ortpackage"
 FEED = FloatTensor(shape=(2,), elements=(1.0, 2.0))
 
 
@@ -91,19 +94,7 @@ def test_package_that_create_writes_runs(release: Release, tmp_path: Path) -> No
 
 def test_component_forms_open_and_run_alike(component_release: Release, write_package: PackageWriter) -> None:
     """Inline, a file of any name, and a directory with component.json; each variant in its own directory."""
-    body = {"variants": {"v": ort_variant()}}
-    root = write_package(
-        {
-            "manifest.json": component_manifest(
-                {"inline": body, "file": "components/any.json", "directory": "parts/d"}
-            ),
-            "components/any.json": body,
-            "parts/d/component.json": body,
-            "v/model.onnx": Model(1.0),
-            "components/v/model.onnx": Model(2.0),
-            "parts/d/v/model.onnx": Model(3.0),
-        }
-    )
+    root = write_package(component_forms_tree())
 
     outcomes = {
         component: component_release.walk(Walk(root=str(root), component=component, feed=FEED))
@@ -120,18 +111,7 @@ def test_component_forms_open_and_run_alike(component_release: Release, write_pa
 
 def test_variants_share_weights_in_a_common_directory(component_release: Release, write_package: PackageWriter) -> None:
     """The form that needs no option: one ``variant_directory``, two models beside one data file."""
-    variants = {
-        "azure": ort_variant(AZURE, "azure.onnx", variant_directory="shared"),
-        "cpu": ort_variant(CPU, "cpu.onnx", variant_directory="shared"),
-    }
-    root = write_package(
-        {
-            "manifest.json": inline(variants),
-            "shared/azure.onnx": Model(0.0, "weights.bin"),
-            "shared/cpu.onnx": Model(0.0, "weights.bin"),
-            "shared/weights.bin": Weights(5.0),
-        }
-    )
+    root = write_package(common_directory_tree())
 
     for eps, variant in ((WITH_AZURE, "azure"), (Eps(), "cpu")):
         outcome = component_release.walk(Walk(root=str(root), component="c", eps=eps, feed=FEED))
@@ -140,18 +120,9 @@ def test_variants_share_weights_in_a_common_directory(component_release: Release
 
 def test_metadata_variants_share_weights_in_a_common_directory(release: Release, write_package: PackageWriter) -> None:
     """The metadata generation's counterpart: one ``model_id``, one ``model_file`` each."""
-    variants = {
-        name: {"model_id": "shared", "model_file": f"{name}.onnx", "constraints": {"ep": ep}}
-        for name, ep in (("azure", AZURE), ("cpu", CPU))
-    }
-    tree: dict[str, Content] = {
-        "manifest.json": {"model_name": "m", "component_models": ["c"]},
-        "models/c/metadata.json": {"component_model_name": "c", "model_variants": variants},
-        "models/c/shared/weights.bin": Weights(5.0),
-    }
-    tree |= {f"models/c/shared/{name}.onnx": Model(0.0, "weights.bin") for name in variants}
+    root = write_package(metadata_common_directory_tree())
 
-    outcome = release.walk(Walk(root=str(write_package(tree)), component="c", eps=WITH_AZURE, feed=FEED))
+    outcome = release.walk(Walk(root=str(root), component="c", eps=WITH_AZURE, feed=FEED))
 
     if release.minor < 28:
         assert offset_of(outcome) == 5.0
@@ -165,14 +136,7 @@ def test_variants_share_weights_in_a_shared_asset(
     component_release: Release, write_package: PackageWriter, own_options: dict[str, str] | None
 ) -> None:
     """The form that needs the folder option, which holds for a caller's own session options as well."""
-    options = {"session.model_external_initializers_file_folder_path": f"sha256:{TOKENIZER_DIGEST}"}
-    root = write_package(
-        {
-            "manifest.json": inline({"v": ort_variant(session_options=options)}),
-            "v/model.onnx": Model(0.0, "weights.bin"),
-            f"shared_assets/sha256-{TOKENIZER_DIGEST}/weights.bin": Weights(7.0),
-        }
-    )
+    root = write_package(shared_asset_tree())
 
     outcome = component_release.walk(Walk(root=str(root), component="c", own_options=own_options, feed=FEED))
 
@@ -201,16 +165,30 @@ def test_olive_package_opens_and_selects_and_has_no_session(
     component_release: Release, write_package: PackageWriter
 ) -> None:
     root = write_package(olive_tree())
-    tokenizer = Reference(text=f"sha256:{TOKENIZER_DIGEST}/tokenizer.json")
+    tokenizer = Reference(text=f"sha256:{DIGEST}/tokenizer.json")
 
     outcome = component_release.walk(Walk(root=str(root), component="model", references=(tokenizer,)))
 
     assert outcome.components == {"model": {"cpu": CPU, "gpu": "CUDAExecutionProvider"}}
-    assert outcome.references == (str(root / "shared_assets" / f"sha256-{TOKENIZER_DIGEST}" / "tokenizer.json"),)
+    assert outcome.references == (str(root / "shared_assets" / f"sha256-{DIGEST}" / "tokenizer.json"),)
     assert selected(outcome) == ("cpu", "cpu")
     assert outcome.refusal is not None
     assert outcome.refusal.stage is Stage.SESSION
     assert "model_file" in outcome.refusal.message
+
+
+def test_sample_package_is_read(release: Release) -> None:
+    """digits, whatever form it has: as a whole by the releases of that form, which then find no variant for Azure."""
+    manifest = json.loads((DIGITS / "manifest.json").read_text(encoding="utf-8"))
+
+    outcome = release.walk(Walk(root=str(DIGITS), component="classifier", eps=WITH_AZURE))
+
+    assert outcome.refusal is not None
+    is_read = "component_models" in manifest if release.minor < 28 else "components" in manifest
+    expected = (
+        "No suitable model variant found" if is_read else "model_name" if release.minor < 28 else "schema_version"
+    )
+    assert expected in outcome.refusal.message
 
 
 def test_create_session_refuses_a_directory_from_1_28_on(release: Release, write_package: PackageWriter) -> None:
