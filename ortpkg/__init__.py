@@ -12,6 +12,7 @@ from ortpkg.version import __version__
 
 if TYPE_CHECKING:
     from ortpkg import errors
+    from ortpkg.api.archive import pack, unpack
     from ortpkg.api.model_package import ComponentModel, ModelPackage
     from ortpkg.api.model_variant import ModelVariant
     from ortpkg.api.verify import record_digests, verify
@@ -35,8 +36,10 @@ _LAZY: dict[str, str] = {
     "add_variant": "ortpkg.authoring.create",
     "create": "ortpkg.authoring.create",
     "init_package": "ortpkg.authoring.create",
+    "pack": "ortpkg.api.archive",
     "record_digests": "ortpkg.api.verify",
     "remove_variant": "ortpkg.authoring.create",
+    "unpack": "ortpkg.api.archive",
     "validate": "ortpkg.authoring.package_checks",
     "verify": "ortpkg.api.verify",
 }
@@ -56,8 +59,10 @@ __all__ = [
     "create",
     "errors",
     "init_package",
+    "pack",
     "record_digests",
     "remove_variant",
+    "unpack",
     "validate",
     "verify",
 ]

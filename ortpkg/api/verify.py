@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.package import repair
+from ortpkg.package.archive import ArchiveSource
+from ortpkg.package.archive_reader import open_archive
 from ortpkg.package.hashing import Progress
 from ortpkg.package.verification import VerificationReport, verify_package
 
@@ -43,8 +45,11 @@ def verify(
     path = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     if repair_from is None:
         return verify_package(path, progress=progress)
-    source = repair.DirectorySource(Path(repair_from))
-    return repair.repair_package(path, source, progress=progress, notify=notify)
+    copy = Path(repair_from)
+    if copy.is_dir():
+        return repair.repair_package(path, repair.DirectorySource(copy), progress=progress, notify=notify)
+    with open_archive(copy) as archive:
+        return repair.repair_package(path, ArchiveSource(archive), progress=progress, notify=notify)
 
 
 def record_digests(

@@ -28,6 +28,8 @@ COMMANDS: dict[str, str] = {
     "inspect": "ortpkg.cli.inspect",
     "validate": "ortpkg.cli.validate",
     "verify": "ortpkg.cli.verify",
+    "pack": "ortpkg.cli.pack",
+    "unpack": "ortpkg.cli.unpack",
     "select": "ortpkg.cli.select",
     "run": "ortpkg.cli.run",
     "devices": "ortpkg.cli.devices",

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import PackageFormatError, quoted
-from ortpkg.package.documents import DocumentLimits, dump_document, read_document
+from ortpkg.package.documents import DocumentLimits, dump_document, parse_document, read_document
 from ortpkg.package.findings import finding
 from ortpkg.package.hashing import FileDigest, HashedFile, Progress, hash_files
 from ortpkg.package.rules import DOCUMENT_SHAPE
@@ -149,7 +149,15 @@ def read_digests(root: Path) -> PackageDigests | None:
     """
     if not os.path.lexists(root / DIGESTS_FILE):
         return None
-    document = read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=LIMITS)
+    return _digests_in(read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=LIMITS), root)
+
+
+def parse_digests(content: bytes, root: Path) -> PackageDigests:
+    """As :func:`read_digests`, for a document that the caller has; ``root`` is for messages."""
+    return _digests_in(parse_document(content, document=DIGESTS_FILE, limits=LIMITS), root)
+
+
+def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
     if findings := check_schema(document, "digests", document=DIGESTS_FILE):
         raise PackageFormatError.from_findings(findings, path=root)
     files = {

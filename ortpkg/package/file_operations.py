@@ -6,7 +6,6 @@ Linux, macOS and Windows. Where they differ, the method says so.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import stat
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.package.hashing import FileDigest, Progress
+from ortpkg.package.hashing import FileDigest, Progress, Sha256Stream
 
 CHUNK_NBYTES = 4 * 1024 * 1024
 _WINDOWS_REPLACE_ATTEMPTS = 20
@@ -48,10 +47,8 @@ class FileOperations:
     def write_file(self, path: Path, content: bytes) -> None:
         """Writes a new file and makes it durable. FileExistsError where there is one: no live file is overwritten."""
         self.before("create", path)
-        with path.open("xb") as target:
-            self.before("write", path)
+        with self.new_file(path) as target:
             target.write(content)
-            self._fsync(target, path)
 
     def copy_file(self, source: Path, target: Path, *, name: str, progress: Progress | None = None) -> FileDigest:
         """Copies a regular file to a new, durable one in chunks, hashing what is written.
@@ -65,18 +62,22 @@ class FileOperations:
         self, stream: Readable, target: Path, *, nbytes: int, name: str, progress: Progress | None = None
     ) -> FileDigest:
         """As :meth:`copy_file`, from an open stream of about ``nbytes``."""
-        sha256, done = hashlib.sha256(), 0
-        self.before("create", target)
-        with target.open("xb") as copy:
+        hashing = Sha256Stream()
+        with self.new_file(target) as copy:
             while chunk := stream.read(CHUNK_NBYTES):
-                self.before("write", target)
                 copy.write(chunk)
-                sha256.update(chunk)
-                done += len(chunk)
+                hashing.update(chunk)
                 if progress is not None:
-                    progress(name, done, max(done, nbytes))
-            self._fsync(copy, target)
-        return FileDigest(sha256=sha256.hexdigest(), nbytes=done)
+                    progress(name, hashing.nbytes, max(hashing.nbytes, nbytes))
+        return hashing.digest()
+
+    @contextlib.contextmanager
+    def new_file(self, path: Path) -> Iterator[NewFile]:
+        """A new file to write piece by piece; durable when the context is left without an error."""
+        self.before("create", path)
+        with path.open("x+b") as target:
+            yield NewFile(self, target, path)
+            self._fsync(target, path)
 
     def replace(self, source: Path, target: Path) -> None:
         """Renames ``source`` to ``target`` atomically; an existing file is replaced, its readers keep theirs.
@@ -147,6 +148,31 @@ def make_parents(base: Path, path: str, operations: FileOperations) -> None:
         if not folder.is_dir():
             operations.make_directory(folder)
             operations.fsync_directory(folder.parent)
+
+
+class NewFile:
+    """A file that is being written; each write is an operation of its own."""
+
+    def __init__(self, operations: FileOperations, stream: BinaryIO, path: Path) -> None:
+        self._operations = operations
+        self._stream = stream
+        self._path = path
+
+    def write(self, content: bytes) -> None:
+        """Writes at the current position."""
+        self._operations.before("write", self._path)
+        self._stream.write(content)
+
+    def write_at(self, offset: int, content: bytes) -> None:
+        """Writes at ``offset``, and goes back to where it was."""
+        position = self._stream.tell()
+        self._stream.seek(offset)
+        self.write(content)
+        self._stream.seek(position)
+
+    def tell(self) -> int:
+        """The current position."""
+        return self._stream.tell()
 
 
 @contextlib.contextmanager

@@ -67,6 +67,25 @@ class HashedFile:
     stamp: FileStamp | None
 
 
+class Sha256Stream:
+    """The digest of what passes by.
+
+    Attributes:
+        nbytes: how much has passed.
+    """
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+        self.nbytes = 0
+
+    def update(self, chunk: bytes) -> None:
+        self._sha256.update(chunk)
+        self.nbytes += len(chunk)
+
+    def digest(self) -> FileDigest:
+        return FileDigest(sha256=self._sha256.hexdigest(), nbytes=self.nbytes)
+
+
 def hash_bytes(content: bytes) -> FileDigest:
     """The digest that a file with ``content`` has."""
     return FileDigest(sha256=hashlib.sha256(content).hexdigest(), nbytes=len(content))

@@ -7,6 +7,7 @@ is found is damage, not tampering: whoever changes a file can change its digest 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,11 +103,11 @@ def _verify(root: Path, progress: Progress | None) -> VerificationReport:
     if recorded is None:
         note = f"unverified: there is no {DIGESTS_FILE}, so nothing can be compared"
         return VerificationReport(root=root, is_complete=False, differences=(), file_count=0, nbytes=0, notes=(note,))
-    stated = read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=LIMITS)
+    stated = read_stated(root)
     is_newer = stated["schema_version"] != _KNOWN_VERSION
     present = list_files(root)
     hashed = hash_recorded(root, recorded, present, progress=progress)
-    found = [*_record_differences(root, stated, recorded, hashed), *differences(recorded, present, hashed)]
+    found = [*record_differences(root, stated, recorded, hashed), *differences(recorded, present, hashed)]
     return VerificationReport(
         root=root,
         is_complete=not is_newer,
@@ -145,8 +146,13 @@ def _unreadable_record(root: Path, error: PackageFormatError) -> VerificationRep
     )
 
 
-def _record_differences(
-    root: Path, stated: dict[str, Any], recorded: PackageDigests, hashed: dict[str, HashedFile | OSError]
+def read_stated(root: Path) -> dict[str, Any]:
+    """digests.json as it stands, for :func:`record_differences`; errors as reading it."""
+    return read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=LIMITS)
+
+
+def record_differences(
+    root: Path, stated: dict[str, Any], recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError]
 ) -> list[DigestDifference]:
     """Damage to digests.json itself: its own sum, its sizes, and (it has but one form) every other byte."""
     expected = actual = ""
@@ -166,7 +172,7 @@ def _its_form(stated: dict[str, Any], recorded: PackageDigests) -> bytes:
     return dump_digests(recorded) if stated["schema_version"] == _KNOWN_VERSION else dump_document(stated)
 
 
-def _wrong_size(recorded: PackageDigests, hashed: dict[str, HashedFile | OSError]) -> str | None:
+def _wrong_size(recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError]) -> str | None:
     if recorded.pending is not None:
         return None  # a document has two digests then, and one size
     for file, found in hashed.items():

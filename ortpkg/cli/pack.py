@@ -1,0 +1,38 @@
+"""``ortpkg pack``: a package as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.api.archive import pack
+from ortpkg.cli.parameters import JsonOption, PackageArgument
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.unpack import report_json
+from ortpkg.errors import ExitCode
+
+
+def command(
+    package: PackageArgument,
+    output_path: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: the package's name with .ortpkg, right here."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Write a package to one file; the same package always gives the same bytes."""
+    output = Output(is_json=as_json)
+    target = output_path or Path(f"{package.resolve().name.removesuffix('.ortpackage')}.ortpkg")
+    with copy_progress() as progress:
+        report = pack(package, target, progress=progress, notify=output.note)
+    if not report.is_verified:
+        output.warning(f"{package} had no digests.json, so damage to it went unnoticed; the archive has one")
+    if as_json:
+        output.json("pack", report_json(report))
+    else:
+        output.note(f"packed {report.file_count} files, {nbytes_text(report.nbytes)}, {report.package_digest}")
+        output.line(target)
+    return ExitCode.DONE
