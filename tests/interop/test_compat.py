@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,10 +15,18 @@ from ortpkg.errors import PackageError
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
 from tests.interop.case import STABLE_LINES, Case
+from tests.interop.changed_packages import (
+    ASSET,
+    EVERY_KEY_TREE,
+    INSERTED_BYTES,
+    PATHS_TREE,
+    REFERENCES,
+    changes_of,
+    manifest_with_reference,
+)
 from tests.interop.component_open_cases import OPEN_CASES
 from tests.interop.component_run_cases import RUN_CASES
 from tests.interop.conftest import PackageWriter, ReleaseStarter
-from tests.interop.packages import Folder, Tree, component_manifest
 from tests.interop.protocol import Eps, Outcome, Stage, Walk
 from tests.interop.release import Release
 from tests.interop.wheels import installed_release, minor_of
@@ -28,6 +34,14 @@ from tests.interop.wheels import installed_release, minor_of
 COMPAT = "onnxruntime-1.31"
 
 pytestmark = pytest.mark.interop
+
+#: Overrides of an asset over which compat mode still differs. The folder is missing or a file, and the path ends with a
+#: slash (or is the root of the file system): the release keeps the slash, by its comparison of texts no file of the
+#: asset lies inside of such a folder, and it refuses a package that we open.
+SLASHED_ASSET_FOLDERS = frozenset({"/", "plain.json/", "nowhere/", f"{ASSET}/", f"{ASSET}//", f"{ASSET}/."})
+
+#: Changes of one value over which it differs, for that reason.
+KNOWN_DIFFERENCES = frozenset({f"manifest.json/shared_assets/{ASSET} := {f'{ASSET}/'!r}"})
 
 CASES = [case for case in (*OPEN_CASES, *RUN_CASES) if STABLE_LINES[0] in case.lines]
 
@@ -96,11 +110,11 @@ def test_compat_mode_opens_what_the_release_opens(
 
 def test_compat_mode_agrees_on_every_change_of_one_value(release_1_31: Release, write_package: PackageWriter) -> None:
     """A package with every key that there is, one value replaced, dropped or added at a time."""
-    root = write_package(_EVERYTHING)
+    root = write_package(EVERY_KEY_TREE)
     found = {}
     for document in ("manifest.json", "parts/component.json", "parts/v/ort.json"):
         original = json.loads((root / document).read_text(encoding="utf-8"))
-        for change, changed in _changes(original):
+        for change, changed in changes_of(original):
             (root / document).write_text(json.dumps(changed), encoding="utf-8")
             found[f"{document}{change}"] = disagreement(release_1_31, root)
         (root / document).write_text(json.dumps(original), encoding="utf-8")
@@ -111,62 +125,43 @@ def test_compat_mode_agrees_on_every_change_of_one_value(release_1_31: Release, 
     assert all(found[change] for change in KNOWN_DIFFERENCES), "a known difference is gone: take it off the list"
 
 
-_ASSET = "sha256:" + "0123456789abcdef" * 4
+def test_compat_mode_agrees_on_changed_bytes(release_1_31: Release, write_package: PackageWriter) -> None:
+    """Byte sequences put into the manifest, or in the place of a byte, at every position a few of them in turn."""
+    manifest = (
+        b'{"schema_version": "1.0", "components": {"c": {"variants": {"v": {"ep": "A"}}}},'
+        b' "additional_metadata": [1.5e3, -0, true, null, "a\\u00e9\\n"]}'
+    )
+    root = write_package({"manifest.json": manifest})
+    differing = {}
+    for position in range(len(manifest) + 1):
+        for inserted in INSERTED_BYTES[position % 8 :: 8]:
+            for rest in (manifest[position:], manifest[position + 1 :]):
+                changed = manifest[:position] + inserted + rest
+                (root / "manifest.json").write_bytes(changed)
+                reason = disagreement(release_1_31, root)
+                if reason:
+                    differing[changed] = reason
 
-#: Changes over which compat mode still differs from the release, each with the reason.
-KNOWN_DIFFERENCES = {
-    # The folder of this override is missing, and its path ends with a slash, which the release then keeps: so no file
-    # of the asset lies inside of it by the release's comparison of texts, and it refuses a package that we open.
-    f"manifest.json/shared_assets/{_ASSET} := {f'{_ASSET}/'!r}",
-}
-_EVERYTHING: Tree = {
-    "manifest.json": component_manifest(
-        {
-            "inline": {
-                "component_name": "inline",
-                "variants": {
-                    "w": {
-                        "variant_directory": "parts/w",
-                        "ep": "CPUExecutionProvider",
-                        "device": "cpu",
-                        "compatibility_string": "x",
-                        "executor_info": {"ort": {"model_file": f"{_ASSET}/m.onnx"}, "other": {"a": 1}},
-                        "additional_metadata": {"b": [1]},
-                    }
-                },
-                "additional_metadata": 1,
-            },
-            "outside": "parts",
-        },
-        layout="portable",
-        package_name="p",
-        package_version="1",
-        description="d",
-        shared_assets={_ASSET: "parts/asset"},
-        additional_metadata={"c": None},
-    ),
-    "parts/component.json": {"variants": {"v": {"ep": "QNNExecutionProvider", "executor_info": {"ort": "ort.json"}}}},
-    "parts/v/ort.json": {
-        "model_file": "m.onnx",
-        "session_options": {"session.model_external_initializers_file_folder_path": "x", "k": "v"},
-        "provider_options": {"k": "v"},
-    },
-    "parts/w": Folder(),
-}
-_REPLACEMENTS: tuple[Any, ...] = (
-    None, True, 0, 1, -1, 1.5, "", "1.0", "parts", "parts/", "./parts/v", "..", "parts/../parts", "/x", "a\0b", "é",
-    _ASSET, f"{_ASSET}/", f"{_ASSET}//x", f"{_ASSET}/../x", "sha256:0", [], [1], {}, {"k": 1}, {"k": "v"}, {"": {}},
-)  # fmt: skip
+    assert differing == {}
 
 
-def _changes(document: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
-    """Each document that differs from ``document`` in one value, with a text that says how."""
-    for value in _REPLACEMENTS:
-        yield f"{pointer} := {value!r}", value
-    if not isinstance(document, dict):
-        return
-    yield f"{pointer} + unknown", document | {"unknown": 1}
-    for key, value in document.items():
-        yield f"{pointer}/{key} dropped", {name: each for name, each in document.items() if name != key}
-        for change, changed in _changes(value, f"{pointer}/{key}"):
-            yield change, document | {key: changed}
+@pytest.mark.skipif(os.name == "nt", reason="links, and names that Windows has not")
+@pytest.mark.parametrize("layout", ["portable", "installed"])
+@pytest.mark.parametrize("place", ["component", "variant_directory", "executor_info", "model_file", "folder", "asset"])
+def test_compat_mode_agrees_on_every_path(
+    release_1_31: Release, write_package: PackageWriter, place: str, layout: str
+) -> None:
+    """The same paths and references in every place of a package that has one."""
+    root = write_package(PATHS_TREE)
+    references = [path.replace("ROOT", str(root)) for path in REFERENCES]
+    found = {}
+    for reference in references:
+        manifest = manifest_with_reference(place, reference) | {"layout": layout}
+        (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        found[reference] = disagreement(release_1_31, root, "c")
+
+    known = SLASHED_ASSET_FOLDERS if place == "asset" else frozenset()
+    differing = {path: reason for path, reason in found.items() if reason and path not in known}
+    assert "\n".join(f"{path}: {reason}" for path, reason in differing.items()) == ""
+    known_here = known - {"/"} if layout == "portable" else known
+    assert all(found[path] for path in known_here), "a known difference is gone: take it off the list"
