@@ -17,8 +17,9 @@ import onnx
 
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.package.digests import DIGESTS_FILE, compute_digests, dump_digests
+from ortpkg.package.digests import compute_digests, dump_digests
 from ortpkg.package.documents import dump_document
+from ortpkg.package.sidecar import DIGESTS_FILE
 from scripts.digits.data import Scans
 from scripts.digits.graph_builder import INPUT, OUTPUT
 from scripts.digits.model_card import model_card
