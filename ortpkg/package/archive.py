@@ -24,6 +24,7 @@ from ortpkg.package.digests import (
     list_files,
     parse_digests,
     read_digests,
+    read_digests_document,
 )
 from ortpkg.package.file_operations import FileOperations, make_parents, open_regular
 from ortpkg.package.findings import listed
@@ -33,7 +34,7 @@ from ortpkg.package.portable_names import find_collision, why_not_portable_file
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.package.staging import check_is_free, staged
 from ortpkg.package.transaction import recover
-from ortpkg.package.verification import check_is_package, read_stated, record_differences
+from ortpkg.package.verification import check_is_package, record_differences
 
 Notify = Callable[[str], None]
 _MANIFEST = "manifest.json"
@@ -246,7 +247,7 @@ def _check_record(
     root: Path, recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError], where: Path
 ) -> None:
     """digests.json has no digest of its own, but a sum and one form."""
-    for difference in record_differences(root, read_stated(root), recorded, hashed):
+    for difference in record_differences(root, read_digests_document(root), recorded, hashed):
         raise DigestMismatchError(
             f"{DIGESTS_FILE} of {quoted(where)} is damaged: {difference.message}",
             file=DIGESTS_FILE,

@@ -166,9 +166,7 @@ def _check_sizes(entries: list[EntryHeader], file_nbytes: int, limits: ArchiveLi
     if total > limits.nbytes:
         raise ZipFormatError(f"would grow to {total} bytes; at most {limits.nbytes} are unpacked")
     if total > max(_FREE_NBYTES, file_nbytes * limits.ratio):
-        raise ZipFormatError(
-            f"would grow from {file_nbytes} to {total} bytes; more than {limits.ratio} times is refused"
-        )
+        raise ZipFormatError(f"would grow from {file_nbytes} to {total} bytes, more than {limits.ratio} times as many")
 
 
 def _check_layout(stream: BinaryIO, entries: list[EntryHeader], end: int) -> list[tuple[EntryHeader, int]]:

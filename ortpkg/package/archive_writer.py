@@ -23,7 +23,7 @@ class ArchiveWriter:
         entry = EntryHeader(name=name, nbytes=nbytes, compressed_nbytes=nbytes, offset=self._target.tell())
         self._target.write(dump_local(entry))
         hashing, crc32 = Sha256Stream(), 0
-        while chunk := stream.read(CHUNK_NBYTES):
+        while hashing.nbytes <= nbytes and (chunk := stream.read(CHUNK_NBYTES)):
             self._target.write(chunk)
             crc32 = zlib.crc32(chunk, crc32)
             hashing.update(chunk)

@@ -19,7 +19,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,18 @@ def read_digests(root: Path) -> PackageDigests | None:
     """
     if not os.path.lexists(root / DIGESTS_FILE):
         return None
-    return _digests_in(read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=LIMITS), root)
+    return _digests_in(read_digests_document(root), root)
+
+
+def read_digests_document(root: Path) -> dict[str, Any]:
+    """digests.json as JSON, unchecked. PackageFormatError where it cannot be read or breaks a limit."""
+    path = root / DIGESTS_FILE
+    try:
+        nbytes = min(path.stat().st_size, LIMITS.nbytes)
+    except OSError:
+        nbytes = 0  # the reader says what is wrong
+    # As much memory is set aside as may be read, so no more than the file needs.
+    return read_document(path, document=DIGESTS_FILE, limits=replace(LIMITS, nbytes=nbytes))
 
 
 def parse_digests(content: bytes, root: Path) -> PackageDigests:

@@ -14,7 +14,6 @@ from typing import Any
 
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
 from ortpkg.package.digests import (
-    LIMITS,
     DifferenceKind,
     DigestDifference,
     PackageDigests,
@@ -23,8 +22,9 @@ from ortpkg.package.digests import (
     hash_recorded,
     list_files,
     read_digests,
+    read_digests_document,
 )
-from ortpkg.package.documents import dump_document, read_document
+from ortpkg.package.documents import dump_document
 from ortpkg.package.hashing import FileStamp, HashedFile, Progress, total_nbytes
 from ortpkg.package.sidecar import DIGESTS_FILE
 
@@ -103,7 +103,7 @@ def _verify(root: Path, progress: Progress | None) -> VerificationReport:
     if recorded is None:
         note = f"unverified: there is no {DIGESTS_FILE}, so nothing can be compared"
         return VerificationReport(root=root, is_complete=False, differences=(), file_count=0, nbytes=0, notes=(note,))
-    stated = read_stated(root)
+    stated = read_digests_document(root)
     is_newer = stated["schema_version"] != _KNOWN_VERSION
     present = list_files(root)
     hashed = hash_recorded(root, recorded, present, progress=progress)
@@ -144,11 +144,6 @@ def _unreadable_record(root: Path, error: PackageFormatError) -> VerificationRep
     return VerificationReport(
         root=root, is_complete=False, differences=(difference,), file_count=0, nbytes=0, notes=(note,)
     )
-
-
-def read_stated(root: Path) -> dict[str, Any]:
-    """digests.json as it stands, for :func:`record_differences`; errors as reading it."""
-    return read_document(root / DIGESTS_FILE, document=DIGESTS_FILE, limits=LIMITS)
 
 
 def record_differences(
