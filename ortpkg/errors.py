@@ -81,6 +81,7 @@ class Finding:
         pointer: JSON pointer (RFC 6901) into the document; ``""`` is the whole document.
         message: what is wrong.
         remedy: what would be right.
+        target: the reader that this is true of, e.g. "onnxruntime-1.27"; "" for everybody.
     """
 
     rule: str
@@ -89,6 +90,7 @@ class Finding:
     pointer: str = ""
     remedy: str = ""
     severity: Severity = Severity.ERROR
+    target: str = ""
 
     def __str__(self) -> str:
         where = f"{self.document}#{self.pointer}" if self.pointer else self.document
