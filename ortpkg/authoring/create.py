@@ -17,7 +17,13 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.agreement import differences
-from ortpkg.authoring.document_edits import adding_variant, new_documents, removing_component, removing_variant
+from ortpkg.authoring.document_edits import (
+    adding_variant,
+    new_documents,
+    removing_component,
+    removing_variant,
+    variant_folder,
+)
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
@@ -28,7 +34,7 @@ from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import Progress
 from ortpkg.package.metadata_format import MODELS
-from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.transaction import PackageChange, commit_change, create_package, recover
@@ -44,17 +50,19 @@ def init_package(
     *,
     name: str | None = None,
     version: str | None = None,
+    form: PackageFormat | str = PackageFormat.UNIVERSAL,
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
     """Makes a package without component models at ``root``; :func:`add_variant` fills it.
 
-    ``name`` defaults to the directory's name without ``.ortpackage``. AuthoringError where something is at ``root``
-    already (an empty directory is fine).
+    ``name`` defaults to the directory's name without ``.ortpackage``; ``form`` is as for :func:`create`. AuthoringError
+    where something is at ``root`` already (an empty directory is fine).
     """
     target = _absolute(root)
     change = PackageChange(
-        documents=new_documents(name=_package_name(target, name), version=version), new_directories={}
+        documents=new_documents(name=_package_name(target, name), version=version, form=parse_format(form)),
+        new_directories={},
     )
     with lock_package(target, on_wait=notify):
         create_package(target, change, operations=operations)
@@ -69,6 +77,7 @@ def create(
     component: str = DEFAULT_COMPONENT,
     version: str | None = None,
     description: str | None = None,
+    form: PackageFormat | str = PackageFormat.UNIVERSAL,
     force: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
@@ -76,14 +85,18 @@ def create(
 ) -> PackageInfo:
     """Makes a whole package with one component model from ``models``, one variant each, in their order.
 
+    ``form`` is the generation of the format: "universal" (the default) is opened by onnxruntime 1.26 to 1.31,
+    "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg.
+
     Raises:
         AuthoringError: something is at ``root`` already, a name is taken or not portable, the models differ in inputs
             or outputs (unless ``force``), or the disk is full.
         ModelError: a model file is missing or wrong.
-        UsageError: no model was given, or an unknown device.
+        UsageError: no model was given, or an unknown device or format.
     """
     notify = notify or logger.warning
     target = _absolute(root)
+    form = parse_format(form)
     if not models:
         raise UsageError("no model was given: name at least one, or make an empty package with init")
     check_new_name("component", component, ())
@@ -93,6 +106,7 @@ def create(
         name=_package_name(target, name),
         version=version,
         description=description,
+        form=form,
         component=component,
         variants={variant.name: variant.entry for variant in prepared},
         signature=next((each.files.facts.signature for each in prepared if each.files.facts), None),
@@ -199,7 +213,7 @@ def _adding(
     signature = prepared.files.facts.signature if prepared.files.facts else None
     return PackageChange(
         documents=adding_variant(package, component, prepared.name, prepared.entry, signature),
-        new_directories={f"{MODELS}/{component}/{prepared.name}": prepared.files.sources},
+        new_directories={variant_folder(package, component, prepared.name): prepared.files.sources},
     )
 
 
@@ -211,7 +225,7 @@ def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> P
         message = f"component model {quoted(component.name)} has no variant {quoted(variant)}"
         raise UnknownComponentError(f"{message}{did_you_mean(variant, known)}; it has {listed}", known=known)
     if len(component.variants) > 1:
-        documents = removing_variant(package, component.name, variant)
+        documents = removing_variant(package, component, variant)
         return PackageChange(documents=documents, new_directories={}, removes=files_of_variant(package, found))
     check_component_is_free(package, component.name)
     return PackageChange(
@@ -273,6 +287,14 @@ def _check_is_outside(root: Path, model: Path) -> None:
     """A folder that holds the package would be copied into itself."""
     if model.is_dir() and root.resolve().is_relative_to(model.resolve()):
         raise AuthoringError(f"{quoted(model)} holds the package itself: pass the folder of one variant")
+
+
+def parse_format(form: str) -> PackageFormat:
+    """The format of that name. UsageError for another one."""
+    known = [each.value for each in PackageFormat]
+    if form not in known:
+        raise UsageError(f"format {quoted(form)} is none of {', '.join(known)}{did_you_mean(form, known)}")
+    return PackageFormat(form)
 
 
 def _package_name(root: Path, name: str | None) -> str:

@@ -1,80 +1,81 @@
-"""Edits of manifest.json and metadata.json: the raw JSON is changed, so that order and unknown keys survive.
+"""Edits of a package's documents: the raw JSON is changed, so that order and unknown keys survive.
 
-The form that a package has is kept: ``component_models`` as a list, as an object or left out, and ``file`` or
-``model_file`` for a variant's model. Nothing is written here; each function returns the documents that change, in the
-order in which ``transaction.commit_change`` may replace them, so that the package is valid after each.
+The form that a package has is kept: its generation, ``component_models`` as a list, as an object or left out, ``file``
+or ``model_file`` for a variant's model, components inline or in documents of their own. Nothing is written here; each
+function returns the documents that change, in the order in which ``transaction.commit_change`` may replace them, so
+that the package is valid after each.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
+from ortpkg.authoring.package_documents import (
+    ComponentEntry,
+    PackageEntry,
+    component_content,
+    component_document,
+    component_reference,
+    package_documents,
+)
+from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body
 from ortpkg.errors import AuthoringError, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
+from ortpkg.package.component_format import COMPONENT, FACTS
 from ortpkg.package.documents import dump_document, parse_document
 from ortpkg.package.metadata_format import MANIFEST, METADATA, MODELS
-from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.schemas import check_schema
 from ortpkg.package.transaction import DocumentChange
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantEntry:
-    """What the documents say of a variant that is to be added."""
-
-    model_file: str | None
-    constraints: Constraints
-    session_options: Mapping[str, str]
-    provider_options: Mapping[str, str]
-    metadata: Mapping[str, Any]
-
-    def body(self, *, file_key: str) -> dict[str, Any]:
-        constraints = {
-            key: value
-            for key in ("ep", "device", "architecture", "ep_compatibility_info")
-            if (value := getattr(self.constraints, key)) is not None
-        }
-        parts: dict[str, Any] = {
-            file_key: self.model_file,
-            "constraints": constraints,
-            "session_options": dict(self.session_options),
-            "provider_options": dict(self.provider_options),
-            "metadata": dict(self.metadata),
-        }
-        return {key: value for key, value in parts.items() if value}
+_SCHEMAS: dict[PackageFormat, tuple[tuple[str, ...], tuple[str, ...]]] = {  # of the manifest, of the others
+    PackageFormat.METADATA: (("manifest",), ("metadata",)),
+    PackageFormat.COMPONENT: (("component_manifest",), ("component",)),
+    PackageFormat.UNIVERSAL: (("manifest", "component_manifest"), ("metadata", "component")),
+}
 
 
 def new_documents(
     *,
     name: str,
+    form: PackageFormat,
     version: str | None = None,
     description: str | None = None,
     component: str | None = None,
     variants: Mapping[str, VariantEntry] | None = None,
     signature: ModelSignature | None = None,
 ) -> tuple[DocumentChange, ...]:
-    """The documents of a new package: its manifest and, where there is a component, that one's metadata.json."""
-    manifest: dict[str, Any] = {"model_name": name}
-    manifest |= {"model_version": version} if version else {}
-    manifest |= {"description": description} if description else {}
-    manifest["component_models"] = [component] if component else []
-    if signature is not None:
-        manifest |= overall_values(signature)
-    documents = [DocumentChange(path=MANIFEST, after=_dump(manifest, MANIFEST))]
-    if component is not None:
-        metadata = {
-            "component_model_name": component,
-            "model_variants": {
-                variant: entry.body(file_key="model_file") for variant, entry in (variants or {}).items()
-            },
-        }
-        path = _metadata_path(component)
-        documents.insert(0, DocumentChange(path=path, after=_dump(metadata, path)))
-    return tuple(documents)
+    """The documents of a new package: its manifest and, where there is a component, that one's."""
+    values = overall_values(signature) if signature is not None else {}
+    package = PackageEntry(
+        name=name,
+        version=version,
+        description=description,
+        components={component: ComponentEntry(variants=variants or {})} if component is not None else {},
+        inputs=tuple(values.get("inputs", ())),
+        outputs=tuple(values.get("outputs", ())),
+    )
+    return tuple(
+        DocumentChange(path=path, after=checked_document(value, path, form))
+        for path, value in package_documents(package, form).items()
+    )
+
+
+def variant_folder(package: PackageInfo, component: str, folder: str) -> str:
+    """Where a new folder of ``component`` goes, relative to the root: beside the others of the component.
+
+    AuthoringError where the component lies outside of the package.
+    """
+    found = package.component(component)
+    if found is None or found.directory == package.root:
+        return f"{MODELS}/{component}/{folder}"
+    if not found.directory.is_relative_to(package.root):
+        raise AuthoringError(f"component model {quoted(component)} lies outside of the package, in an installed one")
+    return f"{found.directory.relative_to(package.root).as_posix()}/{folder}"
 
 
 def adding_variant(
@@ -84,61 +85,54 @@ def adding_variant(
 
     ``signature`` becomes the package's overall inputs and outputs (K20) where this is the package's first component.
     """
-    _refuse_universal(package)
-    metadata = _RawDocument.read(package.root, _metadata_path(component))
-    edited = copy.deepcopy(metadata.value) or {"component_model_name": component}
-    variants = edited.setdefault("model_variants", {})
-    variants[variant] = entry.body(file_key=_file_key(variants))
-    change = metadata.change(edited)
-    if package.component(component) is not None:
-        return (change,)
-    manifest = _RawDocument.read(package.root, MANIFEST)
-    changed = _with_component(manifest.value, component)
-    if not package.components and signature is not None:
-        changed |= {key: value for key, value in overall_values(signature).items() if key not in changed}
-    if changed == manifest.value:
-        return (change,)
-    # The last one makes the component appear: the list, or metadata.json itself where components are discovered.
-    is_listed = "component_models" in manifest.value
-    return (change, manifest.change(changed)) if is_listed else (manifest.change(changed), change)
+    editor = _Editor(package)
+    existing = package.component(component)
+    if existing is None:
+        return _adding_component(editor, component, variant, entry, signature)
+    if package.format is not PackageFormat.METADATA:
+        newer = editor.component_body(existing)
+        newer["variants"][variant] = component_body(
+            _placed(package, existing, variant, entry), with_facts=package.format is PackageFormat.COMPONENT
+        )
+    if package.format is not PackageFormat.COMPONENT:
+        older = editor.value(_metadata_path(component))
+        if not older:  # so far, its variants stand in the manifest alone
+            older["component_model_name"] = component
+        variants = older.setdefault("model_variants", {})
+        variants[variant] = metadata_body(entry, file_key=_file_key(variants))
+    return editor.changes()
 
 
-def removing_variant(package: PackageInfo, component: str, variant: str) -> tuple[DocumentChange, ...]:
+def removing_variant(package: PackageInfo, component: ComponentInfo, variant: str) -> tuple[DocumentChange, ...]:
     """The documents that change when ``variant`` leaves ``component``, which keeps others."""
-    _refuse_universal(package)
-    metadata = _RawDocument.read(package.root, _metadata_path(component))
-    manifest = _RawDocument.read(package.root, MANIFEST)
-    in_metadata = (metadata.value or {}).get("model_variants", {}).get(variant)
-    changes: list[DocumentChange] = []
-    if in_metadata is not None:
-        edited = copy.deepcopy(metadata.value)
-        del edited["model_variants"][variant]
-        changes.append(metadata.change(edited))
-    inline = _inline_variants(manifest.value, component)
-    if variant in inline:
-        edited = copy.deepcopy(manifest.value)
-        del edited["component_models"][component]["model_variants"][variant]
-        # What one document has alone must be a whole variant: the manifest goes last where it alone names the file.
-        names_file = in_metadata is not None and bool(in_metadata.get("model_file") or in_metadata.get("file"))
-        changes.insert(0 if names_file else len(changes), manifest.change(edited))
-    return tuple(changes)
+    editor = _Editor(package)
+    if package.format is not PackageFormat.METADATA:
+        del editor.component_body(component)["variants"][variant]
+    if package.format is PackageFormat.COMPONENT:
+        return editor.changes()
+    older = editor.value(_metadata_path(component.name)).get("model_variants", {})
+    in_metadata = older.pop(variant, None)
+    _inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
+    # What one document has alone must be a whole variant: the manifest goes last where it alone names the file.
+    names_file = in_metadata is not None and bool(in_metadata.get("model_file") or in_metadata.get("file"))
+    return editor.changes(last=_metadata_path(component.name) if names_file else MANIFEST)
 
 
 def removing_component(package: PackageInfo, component: str) -> tuple[DocumentChange, ...]:
     """The manifest without ``component``; where components were discovered, it lists the others from now on."""
-    _refuse_universal(package)
-    manifest = _RawDocument.read(package.root, MANIFEST)
-    edited = copy.deepcopy(manifest.value)
-    declared = edited.get("component_models")
+    editor = _Editor(package)
+    manifest = editor.value(MANIFEST)
+    if package.format is not PackageFormat.METADATA:
+        del manifest["components"][component]
+    declared = manifest.get("component_models")
     if isinstance(declared, dict):
         del declared[component]
-    else:
+    elif package.format is not PackageFormat.COMPONENT:
         names = declared if declared is not None else [each.name for each in package.components]
-        edited["component_models"] = [name for name in names if name != component]
+        manifest["component_models"] = [name for name in names if name != component]
     if len(package.components) == 1:
-        edited.pop("inputs", None)
-        edited.pop("outputs", None)
-    return (manifest.change(edited),)
+        _drop_overall_values(manifest, package.format)
+    return editor.changes()
 
 
 def overall_values(signature: ModelSignature) -> dict[str, Any]:
@@ -146,6 +140,138 @@ def overall_values(signature: ModelSignature) -> dict[str, Any]:
     if not all(value.name and value.type for value in (*signature.inputs, *signature.outputs)):
         return {}
     return {"inputs": _values(signature.inputs), "outputs": _values(signature.outputs)}
+
+
+def checked_document(value: Any, path: str, form: PackageFormat) -> bytes:
+    """The bytes of a document of a package of that format; AuthoringError as :func:`checked_content`."""
+    manifest, others = _SCHEMAS[form]
+    content = b""
+    for schema in manifest if path == MANIFEST else others:
+        content = checked_content(value, path, schema=schema)
+    return content
+
+
+def checked_content(value: Any, path: str, *, schema: str | None = None) -> bytes:
+    """The document's bytes, read back as a reader would: what a model's metadata or a flag brings may break its limits.
+
+    ``schema`` is what it has to keep; None: that of the metadata generation. AuthoringError where the package would
+    not open any more.
+    """
+    try:
+        content = dump_document(value)
+        parse_document(content, document=path)
+    except (ValueError, PackageFormatError) as error:
+        raise AuthoringError(f"the change was refused, since {quoted(path)} would be wrong: {error}") from error
+    schema = schema or ("manifest" if path == MANIFEST else "metadata")
+    if findings := check_schema(value, schema, document=path):
+        problems = "; ".join(map(str, findings))
+        raise AuthoringError(f"the change was refused, since {quoted(path)} would be wrong: {problems}")
+    return content
+
+
+class _Editor:
+    """The documents of a package while they are edited."""
+
+    def __init__(self, package: PackageInfo) -> None:
+        self.package = package
+        self._before: dict[str, bytes | None] = {}
+        self._read: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
+        if not (package.root / MANIFEST).is_file():
+            raise AuthoringError(
+                f"{quoted(package.root)} is a component model on its own, without {MANIFEST}: make a package of it "
+                "first, with ortpkg convert"
+            )
+
+    def value(self, path: str) -> dict[str, Any]:
+        """The document at ``path``, to be changed in place; an empty one where there is none yet."""
+        if path not in self._values:
+            file = self.package.root / path
+            self._before[path] = file.read_bytes() if file.is_file() else None
+            before = self._before[path]
+            self._read[path] = {} if before is None else parse_document(before, document=path)
+            self._values[path] = copy.deepcopy(self._read[path])
+        found: dict[str, Any] = self._values[path]
+        return found
+
+    def component_body(self, component: ComponentInfo) -> dict[str, Any]:
+        """The object that holds ``variants`` of a component, in the manifest or in a document of its own."""
+        declared = self.value(MANIFEST)["components"][component.name]
+        path = MANIFEST
+        if isinstance(declared, str):
+            path = PurePosixPath(declared).as_posix()
+            path = f"{path}/{COMPONENT}" if (self.package.root / path).is_dir() else path
+        is_universal = self.package.format is PackageFormat.UNIVERSAL
+        if is_universal and path != _metadata_path(component.name):
+            raise AuthoringError(
+                f"the variants of component model {quoted(component.name)} are listed in two documents, which no "
+                "change can replace at once: bring them together with ortpkg convert"
+            )
+        if PurePosixPath(path).is_absolute():
+            raise AuthoringError(f"component model {quoted(component.name)} lies outside of the package")
+        body: dict[str, Any] = declared if path == MANIFEST else self.value(path)
+        return body
+
+    def changes(self, *, last: str = MANIFEST) -> tuple[DocumentChange, ...]:
+        """What has changed, in the order in which the documents were first asked for, but ``last`` at the end."""
+        paths = [path for path, value in self._values.items() if value != self._read[path]]
+        ordered = [path for path in paths if path != last] + [path for path in paths if path == last]
+        return tuple(
+            DocumentChange(
+                path=path,
+                before=self._before[path],
+                after=checked_document(self._values[path], path, self.package.format),
+            )
+            for path in ordered
+        )
+
+
+def _adding_component(
+    editor: _Editor, component: str, variant: str, entry: VariantEntry, signature: ModelSignature | None
+) -> tuple[DocumentChange, ...]:
+    package = editor.package
+    path = component_document(component, package.format)
+    content = component_content(component, ComponentEntry(variants={variant: entry}), package.format)
+    editor.value(path).update(content)
+    manifest = editor.value(MANIFEST)
+    declared = manifest.get("component_models")
+    if isinstance(declared, dict):
+        declared[component] = {}
+    elif isinstance(declared, list):
+        declared.append(component)
+    if package.format is not PackageFormat.METADATA:
+        manifest["components"][component] = component_reference(component, package.format)
+    if not package.components and signature is not None:
+        _add_overall_values(manifest, overall_values(signature), package.format)
+    # The last one makes the component appear: the manifest, or metadata.json itself where components are discovered.
+    is_listed = package.format is not PackageFormat.METADATA or declared is not None
+    return editor.changes(last=MANIFEST if is_listed else path)
+
+
+def _placed(package: PackageInfo, component: ComponentInfo, variant: str, entry: VariantEntry) -> VariantEntry:
+    """The entry for a component that is declared in the root, where ``variant_folder`` is no folder of its own."""
+    if component.directory != package.root:
+        return entry
+    return replace(entry, directory=variant_folder(package, component.name, entry.model_id or variant))
+
+
+def _add_overall_values(manifest: dict[str, Any], values: Mapping[str, Any], form: PackageFormat) -> None:
+    if form is not PackageFormat.COMPONENT:
+        manifest |= {key: value for key, value in values.items() if key not in manifest}
+    elif values and isinstance(manifest.get("additional_metadata", {}), dict):
+        facts = manifest.setdefault("additional_metadata", {}).setdefault(FACTS, {})
+        facts |= {key: value for key, value in values.items() if key not in facts}
+
+
+def _drop_overall_values(manifest: dict[str, Any], form: PackageFormat) -> None:
+    additional = manifest.get("additional_metadata")
+    holder = additional.get(FACTS, {}) if isinstance(additional, dict) else {}
+    for key in ("inputs", "outputs"):
+        (holder if form is PackageFormat.COMPONENT else manifest).pop(key, None)
+    if form is PackageFormat.COMPONENT and isinstance(additional, dict) and additional.get(FACTS) == {}:
+        del additional[FACTS]
+        if not additional:
+            del manifest["additional_metadata"]
 
 
 def _values(values: Sequence[ValueSignature]) -> list[dict[str, Any]]:
@@ -164,60 +290,14 @@ def _size(dimension: int | str | None) -> int | str | None:
     return None if dimension == "" or (isinstance(dimension, int) and dimension < 0) else dimension
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RawDocument:
-    """A document's bytes and what they say; both None-like where there is none yet."""
-
-    path: str
-    before: bytes | None
-    value: Any
-
-    @classmethod
-    def read(cls, root: Path, path: str) -> _RawDocument:
-        if not (root / path).is_file():
-            return cls(path=path, before=None, value=None)
-        before = (root / path).read_bytes()
-        return cls(path=path, before=before, value=parse_document(before, document=path))
-
-    def change(self, value: Any) -> DocumentChange:
-        return DocumentChange(path=self.path, before=self.before, after=_dump(value, self.path))
-
-
-def _dump(value: Any, path: str) -> bytes:
-    """The document's bytes, read back as a reader would: what a model's metadata or a flag brings may break its limits.
-
-    AuthoringError where the package would not open any more.
-    """
-    try:
-        content = dump_document(value)
-        parse_document(content, document=path)
-    except (ValueError, PackageFormatError) as error:
-        raise AuthoringError(f"the change was refused, since {quoted(path)} would be wrong: {error}") from error
-    schema = "manifest" if path == MANIFEST else "metadata"
-    if findings := check_schema(value, schema, document=path):
-        problems = "; ".join(map(str, findings))
-        raise AuthoringError(f"the change was refused, since {quoted(path)} would be wrong: {problems}")
-    return content
-
-
 def _metadata_path(component: str) -> str:
     return f"{MODELS}/{component}/{METADATA}"
 
 
-def _with_component(manifest: Mapping[str, Any], component: str) -> dict[str, Any]:
-    edited = copy.deepcopy(dict(manifest))
-    declared = edited.get("component_models")
-    if isinstance(declared, dict):
-        declared[component] = {}
-    elif isinstance(declared, list):
-        declared.append(component)
-    return edited
-
-
-def _inline_variants(manifest: Mapping[str, Any], component: str) -> Mapping[str, Any]:
+def _inline_variants(manifest: dict[str, Any], component: str) -> dict[str, Any]:
     declared = manifest.get("component_models")
     body = declared.get(component) if isinstance(declared, dict) else None
-    variants: Mapping[str, Any] = (body or {}).get("model_variants", {})
+    variants: dict[str, Any] = (body or {}).get("model_variants", {})
     return variants
 
 
@@ -225,11 +305,3 @@ def _file_key(variants: Mapping[str, Any]) -> str:
     """``file`` in a package of the pull request's drafts, ``model_file`` in all others."""
     bodies = [body for body in variants.values() if isinstance(body, dict)]
     return "file" if bodies and all("file" in body and "model_file" not in body for body in bodies) else "model_file"
-
-
-def _refuse_universal(package: PackageInfo) -> None:
-    if package.format is not PackageFormat.METADATA:
-        raise AuthoringError(
-            f"{quoted(package.root)} also lists its variants for onnxruntime 1.28 and later; changing both lists is "
-            "not supported yet: make a new package with ortpkg create"
-        )

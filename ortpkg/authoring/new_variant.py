@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.authoring.document_edits import VariantEntry
 from ortpkg.authoring.model_facts import complete_constraints, variant_metadata
+from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import VariantFiles, collect_variant_files
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
+from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.metadata_format import METADATA
 from ortpkg.package.package_info import Constraints
-from ortpkg.package.path_resolver import why_not_a_name
+from ortpkg.package.path_resolver import why_not_a_name, why_not_portable
 
 Notify = Callable[[str], None]
 """Told, a sentence each, what a user should know though it is no error."""
@@ -115,6 +116,7 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
         ep_compatibility_info=wanted.compatibility_info or None,
     )
     files = collect_variant_files(wanted.model)
+    _check_path_options(wanted.session_options, files)
     entry = VariantEntry(
         model_file=files.model_file,
         constraints=complete_constraints(given, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")),
@@ -145,6 +147,19 @@ def _checked_options(what: str, options: Mapping[str, object]) -> Mapping[str, s
         if not key or not isinstance(value, str):
             raise UsageError(f"the {what} option {quoted(key)} is {quoted(value)}: keys and values are texts, e.g. '1'")
     return {key: str(value) for key, value in options.items()}
+
+
+def _check_path_options(options: Mapping[str, str], files: VariantFiles) -> None:
+    """Session options that name paths in the variant's folder must name what is going to be there."""
+    for key in PATH_SESSION_OPTIONS:
+        value = options.get(key)
+        if not value:
+            continue
+        if reason := why_not_portable(value):
+            raise AuthoringError(f"session option {quoted(key)}: {quoted(value)} {reason}")
+        folder = f"{value.rstrip('/')}/"
+        if key == EXTERNAL_INITIALIZERS_FOLDER and not any(path.startswith(folder) for path in files.sources):
+            raise AuthoringError(f"session option {quoted(key)}: there is no folder {quoted(value)} beside the model")
 
 
 def _folded(name: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import data_files
 from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.pipeline import pipeline_components, read_pipeline
 from ortpkg.package.samples import read_samples
@@ -19,12 +20,36 @@ def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, .
 
     Relative to the root, with ``/``.
     """
+    return files_of_variants(package, [variant])
+
+
+def files_of_variants(package: PackageInfo, leaving: Collection[VariantInfo]) -> tuple[str, ...]:
+    """What only the variants ``leaving`` use: their folders, or files in folders that others share."""
+    keys = {(variant.component_name, variant.name) for variant in leaving}
     others = [
         other
         for component in package.components
         for other in component.variants
-        if (other.component_name, other.name) != (variant.component_name, variant.name)
+        if (other.component_name, other.name) not in keys
     ]
+    found = (path for variant in leaving for path in _files_of_variant(package, variant, others))
+    return tuple(dict.fromkeys(found))
+
+
+def files_of_component(package: PackageInfo, component: ComponentInfo) -> tuple[str, ...]:
+    """The component's folder; where that holds more than the component, its variants' files and its document."""
+    others = [variant for each in package.components if each.name != component.name for variant in each.variants]
+    documents = [package.root / each.source.document for each in package.components if each.name != component.name]
+    is_its_own = component.directory != package.root and not any(
+        document.is_relative_to(component.directory) for document in documents
+    )
+    if is_its_own and not any(_touches(component.directory, other) for other in others):
+        return _relative(package, [component.directory])
+    document = () if component.source.document == MANIFEST else (component.source.document,)
+    return (*files_of_variants(package, component.variants), *document)
+
+
+def _files_of_variant(package: PackageInfo, variant: VariantInfo, others: list[VariantInfo]) -> tuple[str, ...]:
     component = package.component(variant.component_name)
     assert component is not None
     is_below_component = variant.directory != component.directory and variant.directory.is_relative_to(
@@ -37,14 +62,6 @@ def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, .
         return ()  # nobody can say which files a set of files, or a damaged model, needs
     used = {path for files in neighbours for path in files or ()}
     return _relative(package, [path for path in _used_files(variant) or () if path not in used])
-
-
-def files_of_component(package: PackageInfo, component: ComponentInfo) -> tuple[str, ...]:
-    """The component's folder; nothing where another component's variant lies in it."""
-    others = [variant for each in package.components if each.name != component.name for variant in each.variants]
-    if any(_touches(component.directory, other) for other in others):
-        return ()
-    return _relative(package, [component.directory]) if component.directory.is_dir() else ()
 
 
 def check_component_is_free(package: PackageInfo, component: str) -> None:
@@ -81,5 +98,5 @@ def _relative(package: PackageInfo, paths: Iterable[Path]) -> tuple[str, ...]:
     return tuple(
         path.relative_to(package.root).as_posix()
         for path in paths
-        if path.exists() and path.is_relative_to(package.root)
+        if path.exists() and path != package.root and path.is_relative_to(package.root)
     )

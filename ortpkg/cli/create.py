@@ -10,7 +10,7 @@ import typer
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import ForceOption, JsonOption, NameOption, PackageArgument
+from ortpkg.cli.parameters import ForceOption, FormatOption, JsonOption, NameOption, PackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError, quoted
@@ -35,6 +35,7 @@ def command(
     name: NameOption = None,
     version: Annotated[str | None, typer.Option("--model-version", metavar="V", help="The package's version.")] = None,
     description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the model does.")] = None,
+    form: FormatOption = "universal",
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -52,6 +53,7 @@ def command(
             component=component,
             version=version,
             description=description,
+            form=form,
             force=force,
             progress=progress,
             notify=output.warning,

@@ -8,7 +8,7 @@ import typer
 
 from ortpkg.authoring.create import init_package
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import JsonOption, NameOption, PackageArgument
+from ortpkg.cli.parameters import FormatOption, JsonOption, NameOption, PackageArgument
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
@@ -17,11 +17,12 @@ def command(
     package: PackageArgument,
     name: NameOption = None,
     version: Annotated[str | None, typer.Option("--model-version", metavar="V", help="The package's version.")] = None,
+    form: FormatOption = "universal",
     as_json: JsonOption = False,
 ) -> int:
     """Make an empty package; add-variant fills it."""
     output = Output(is_json=as_json)
-    info = init_package(package, name=name, version=version, notify=output.note)
+    info = init_package(package, name=name, version=version, form=form, notify=output.note)
     if as_json:
         output.json("package", package_json(info))
     else:

@@ -39,5 +39,13 @@ BackendOption = Annotated[
 NameOption = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The package's name; default: that of its directory.")
 ]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="F",
+        help="universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28 on).",
+    ),
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Accept inputs and outputs that differ from the siblings'.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Let warnings, too, end with exit code 1.")]

@@ -33,6 +33,7 @@ from ortpkg.package.rules import (
     COMPONENT_UNUSED,
     DOCUMENT_SHAPE,
     OVERALL_VALUES_DIFFER,
+    PACKAGE_WITHOUT_COMPONENTS,
     ROOT_IS_ALSO_COMPONENT,
     SCHEMA_VERSION,
 )
@@ -216,14 +217,18 @@ class _PackageReader:
         self, manifest: Mapping[str, Any], version: tuple[int, int] | None
     ) -> ComponentGeneration | None:
         assert version is not None, "checked before"
-        return read_component_format(
+        found = FindingCollector(self._rules.statuses)
+        component = read_component_format(
             manifest,
             version,
             str(self._resolver.root),
             rules=self._rules,
-            found=self._found,
+            found=found,
             allow_external_paths=self._allow_external_paths,
         )
+        said = {_gist(each) for each in self._found.findings}  # by the metadata keys, of the same variants
+        self._found.extend(each for each in found.findings if _gist(each) not in said)
+        return component
 
     def _finish(self, contents: _Contents) -> PackageInfo | None:
         components = self._components_of(contents)
@@ -295,6 +300,11 @@ class _PackageReader:
         return replace(
             package, components=tuple(ordered), inputs=pipeline.inputs, outputs=pipeline.outputs, has_pipeline=True
         )
+
+
+def _gist(finding: Finding) -> tuple[str, str]:
+    """What a finding says, wherever it says it: both lists of a universal package may give rise to the same."""
+    return finding.rule, "" if finding.rule == PACKAGE_WITHOUT_COMPONENTS.id else finding.message
 
 
 def _keys_of(manifest: Mapping[str, Any]) -> _Keys:

@@ -12,14 +12,24 @@ from ortpkg.authoring.create import add_variant, create, init_package, remove_va
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, UnknownComponentError
+from ortpkg.package.package_info import PackageFormat
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 
 
+@pytest.fixture(params=list(PackageFormat))
+def form(request: pytest.FixtureRequest) -> PackageFormat:
+    return PackageFormat(request.param)
+
+
 @pytest.fixture
-def package(tmp_path: Path, make_model: ModelMaker) -> Path:
+def package(tmp_path: Path, make_model: ModelMaker, form: PackageFormat) -> Path:
     models = [NewVariant.for_cpu(make_model("a")), NewVariant.for_gpu(make_model("b"))]
-    return create(tmp_path / "p.ortpackage", models).root
+    return create(tmp_path / "p.ortpackage", models, form=form).root
+
+
+only_metadata = pytest.mark.parametrize("form", [PackageFormat.METADATA], indirect=True)
+only_universal = pytest.mark.parametrize("form", [PackageFormat.UNIVERSAL], indirect=True)
 
 
 @pytest.mark.requirement("K18")
@@ -33,15 +43,16 @@ def test_undoes_what_add_variant_did(package: Path, make_model_with_data: ModelM
     assert not (package / "models/model/big").exists()
 
 
-def test_the_last_variant_takes_its_component_along(package: Path, tmp_path: Path) -> None:
+def test_the_last_variant_takes_its_component_along(package: Path, tmp_path: Path, form: PackageFormat) -> None:
     remove_variant(package, "a")
 
     info = remove_variant(package, "b")
 
     assert info.components == ()
-    assert content_of(package) == content_of(init_package(tmp_path / "empty", name="p").root)
+    assert content_of(package) == content_of(init_package(tmp_path / "empty", name="p", form=form).root)
 
 
+@only_metadata
 def test_a_component_that_was_discovered_leaves_the_others_listed(package: Path, make_model: ModelMaker) -> None:
     add_variant(package, make_model("c"), component="second")
     manifest = json.loads((package / "manifest.json").read_bytes())
@@ -54,6 +65,7 @@ def test_a_component_that_was_discovered_leaves_the_others_listed(package: Path,
     assert not (package / "models/second").exists()
 
 
+@only_metadata
 @pytest.mark.requirement("K06")
 @pytest.mark.parametrize("where", ["manifest", "both", "file in the manifest only"])
 def test_a_variant_goes_from_every_document_that_has_it(package: Path, where: str) -> None:
@@ -76,7 +88,7 @@ def test_a_variant_goes_from_every_document_that_has_it(package: Path, where: st
 @pytest.mark.requirement("K23")
 def test_files_that_another_variant_uses_stay(tmp_path: Path, make_model_with_data: ModelMaker) -> None:
     model = make_model_with_data("big")
-    package = create(tmp_path / "p", [NewVariant.for_cpu(model)]).root
+    package = create(tmp_path / "p", [NewVariant.for_cpu(model)], form="metadata").root
     shared = package / "models/model/big"
     shutil.copy(shared / "big.onnx", shared / "second.onnx")
     document = package / "models/model/metadata.json"
@@ -90,6 +102,7 @@ def test_files_that_another_variant_uses_stay(tmp_path: Path, make_model_with_da
     assert [variant.name for variant in info.components[0].variants] == ["big"]
 
 
+@only_universal
 def test_refuses_an_unknown_name_with_a_suggestion(package: Path) -> None:
     with pytest.raises(UnknownComponentError, match=r"component model 'model' has no variant 'aa'.* it has 'a', 'b'"):
         remove_variant(package, "aa")
@@ -97,6 +110,7 @@ def test_refuses_an_unknown_name_with_a_suggestion(package: Path) -> None:
         remove_variant(package, "a", component="modle")
 
 
+@only_universal
 def test_refuses_to_guess_among_several_components(package: Path, make_model: ModelMaker) -> None:
     add_variant(package, make_model("c"), component="second")
 

@@ -119,7 +119,7 @@ def test_session_options_that_reach_beyond_the_package_need_trust(
     ortpkg: RunCommand, model: MakeModel, tmp_path: Path
 ) -> None:
     package = tmp_path / "p.ortpackage"
-    ortpkg("init", package)
+    ortpkg("init", package, "--format", "metadata")
     option = "session.optimized_model_filepath=/tmp/written"
     ortpkg("add-variant", package, model(), "--ep", "cpu", "--session-option", option)
     np.save(tmp_path / "x.npy", np.ones((1, 3), np.float32))

@@ -1,0 +1,122 @@
+"""Documents of a whole package, in each generation of the format, from one description.
+
+The layout is always ``models/<component>/<variant>/``, whatever the format, so that a package can change its format
+without moving a file. Universal packages state a minor version that no release knows: that turns off onnxruntime's
+errors for unknown keys, and so lets both generations' keys stand side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body, with_ortpkg_facts
+from ortpkg.package.component_format import COMPONENT, MANIFEST_KEYS
+from ortpkg.package.frozen import EMPTY, thaw
+from ortpkg.package.metadata_format import MANIFEST, METADATA, MODELS
+from ortpkg.package.package_info import PackageFormat
+
+UNIVERSAL_VERSION = "1.1000"
+COMPONENT_VERSION = "1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentEntry:
+    """One component model as documents state it; ``other_keys`` are those that no generation knows."""
+
+    variants: Mapping[str, VariantEntry]
+    metadata: Mapping[str, Any] = EMPTY
+    additional_metadata: Any = None
+    other_keys: Mapping[str, Any] = EMPTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageEntry:
+    """A whole package as documents state it, whatever their format.
+
+    Attributes:
+        name, version, description: as given.
+        components: in the order of the manifest.
+        inputs, outputs: as a document states them; empty for none.
+        additional_metadata: opaque, without what ortpkg keeps there.
+        other_keys: keys that not every generation knows, among them ``layout`` and ``shared_assets``.
+    """
+
+    name: str
+    version: str | None = None
+    description: str | None = None
+    components: Mapping[str, ComponentEntry] = EMPTY
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    outputs: tuple[Mapping[str, Any], ...] = ()
+    additional_metadata: Any = None
+    other_keys: Mapping[str, Any] = EMPTY
+
+
+def component_document(component: str, form: PackageFormat) -> str:
+    """Where the variants of ``component`` are listed."""
+    return f"{MODELS}/{component}/{COMPONENT if form is PackageFormat.COMPONENT else METADATA}"
+
+
+def component_reference(component: str, form: PackageFormat) -> str:
+    """What ``components`` in the manifest names: a folder with component.json, or a file that both generations read."""
+    return f"{MODELS}/{component}" if form is PackageFormat.COMPONENT else component_document(component, form)
+
+
+def package_documents(package: PackageEntry, form: PackageFormat) -> dict[str, dict[str, Any]]:
+    """Path → document. Deterministic: the same description gives the same documents, key by key."""
+    documents = {
+        component_document(name, form): component_content(name, component, form)
+        for name, component in package.components.items()
+    }
+    return documents | {MANIFEST: _manifest(package, form)}
+
+
+def component_content(name: str, component: ComponentEntry, form: PackageFormat) -> dict[str, Any]:
+    """The document that lists a component's variants."""
+    if form is PackageFormat.COMPONENT:
+        facts = {"metadata": component.metadata, "other_keys": component.other_keys}
+        content: dict[str, Any] = {"component_name": name, "variants": _newer(component, with_facts=True)}
+        return content | with_ortpkg_facts(component.additional_metadata, facts)
+    older = {variant: metadata_body(entry) for variant, entry in component.variants.items()}
+    content = {"component_model_name": name, "model_variants": older}
+    content |= {"variants": _newer(component, with_facts=False)} if form is PackageFormat.UNIVERSAL else {}
+    content |= {"metadata": thaw(component.metadata)} if component.metadata else {}
+    return content | _rest(component.additional_metadata, component.other_keys)
+
+
+def _newer(component: ComponentEntry, *, with_facts: bool) -> dict[str, Any]:
+    return {variant: component_body(entry, with_facts=with_facts) for variant, entry in component.variants.items()}
+
+
+def _manifest(package: PackageEntry, form: PackageFormat) -> dict[str, Any]:
+    references = {name: component_reference(name, form) for name in package.components}
+    values = {
+        what: thaw(declared)
+        for what, declared in (("inputs", package.inputs), ("outputs", package.outputs))
+        if declared
+    }
+    if form is PackageFormat.COMPONENT:
+        known = {key: thaw(value) for key, value in package.other_keys.items() if key in MANIFEST_KEYS}
+        facts = {
+            **values,
+            "other_keys": {key: package.other_keys[key] for key in package.other_keys if key not in known},
+        }
+        manifest = {"schema_version": COMPONENT_VERSION, "package_name": package.name}
+        manifest |= _stated({"package_version": package.version, "description": package.description})
+        return {**manifest, "components": references, **known, **with_ortpkg_facts(package.additional_metadata, facts)}
+    manifest = {"schema_version": UNIVERSAL_VERSION} if form is PackageFormat.UNIVERSAL else {}
+    manifest |= {"model_name": package.name}
+    manifest |= _stated({"model_version": package.version, "description": package.description})
+    lists: dict[str, Any] = {"component_models": list(package.components)}
+    lists |= {"components": references} if form is PackageFormat.UNIVERSAL else {}
+    return {**manifest, **lists, **values, **_rest(package.additional_metadata, package.other_keys)}
+
+
+def _stated(values: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if value}
+
+
+def _rest(additional_metadata: Any, other_keys: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {} if additional_metadata is None else {"additional_metadata": thaw(additional_metadata)}
+    return rest | {key: thaw(value) for key, value in other_keys.items()}
