@@ -14,7 +14,6 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.json_form import ep_device_to_json, hardware_device_to_json
 from ortpkg.devices.labels import hardware_label
 from ortpkg.errors import quoted
-from ortpkg.selection.ranking import CRITERIA
 from ortpkg.selection.selector import main_verdict
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 
@@ -64,9 +63,10 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
         "policy": selection.policy,
         "device": selection.device,
         "ep": selection.ep,
-        "selected": None if selection.best is None else _verdict_to_json(selection.best, positions),
-        "verdicts": [_verdict_to_json(verdict, positions) for verdict in selection.verdicts],
+        "selected": None if selection.best is None else _verdict_to_json(selection.best, selection, positions),
+        "verdicts": [_verdict_to_json(verdict, selection, positions) for verdict in selection.verdicts],
         "ties": list(selection.ties),
+        "unpredictable": list(selection.unpredictable),
         "warnings": list(selection.warnings),
         "hardware": [hardware_device_to_json(device) for device in selection.hardware],
         "ep_devices": [ep_device_to_json(ep_device) for ep_device in selection.ep_devices],
@@ -145,7 +145,7 @@ def _line(text: str, status: Status = Status.PLAIN) -> Explanation:
     return Explanation(label=text, status=status)
 
 
-def _verdict_to_json(verdict: Verdict, positions: dict[int, int]) -> dict[str, Any]:
+def _verdict_to_json(verdict: Verdict, selection: Selection, positions: dict[int, int]) -> dict[str, Any]:
     ep_device = verdict.ep_device
     return {
         "variant": verdict.variant.name,
@@ -157,7 +157,7 @@ def _verdict_to_json(verdict: Verdict, positions: dict[int, int]) -> dict[str, A
         "reason": verdict.reason,
         "eligible": verdict.is_eligible,
         "compatibility": verdict.compatibility.value,
-        "rank": None if verdict.rank is None else dict(zip(CRITERIA, verdict.rank, strict=True)),
+        "rank": None if verdict.rank is None else dict(zip(selection.criteria, verdict.rank, strict=True)),
         "decided_by": verdict.decided_by,
         "notes": list(verdict.notes),
     }

@@ -74,35 +74,27 @@ def backend_preference(backend: str) -> int:
     return _BACKEND_ORDER.get(backend, _PLUGIN_BACKEND)
 
 
-def rank_of(
-    *,
-    device_preference: int,
-    compatibility: CompiledModelCompatibility,
-    names_ep: bool,
-    backend: str,
-    declared_at: int,
-    ep_device_at: int,
+def standing_of(
+    *, device_preference: int, compatibility: CompiledModelCompatibility, names_ep: bool, backend: str
 ) -> tuple[int, ...]:
-    """The rank of one candidate, one number per entry of CRITERIA.
+    """What of a rank does not depend on which variant it is: one number per entry of CRITERIA, up to TIE_LENGTH.
+
+    A whole rank adds the variant's position in the package, and the EP device's in :func:`order_devices`.
 
     Args:
         device_preference: the policy's number for the device's kind.
         compatibility: what the EP said; never UNSUPPORTED, which is a rejection.
         names_ep: whether the variant names its EP; an unset one means any.
         backend: what would run it.
-        declared_at: the variant's position in the package.
-        ep_device_at: the EP device's position in :func:`order_devices`.
     """
     return (
         device_preference,
         _COMPATIBILITY_ORDER[compatibility],
         0 if names_ep else 1,
         backend_preference(backend),
-        declared_at,
-        ep_device_at,
     )
 
 
-def deciding_criterion(loser: Sequence[int], winner: Sequence[int]) -> str:
+def deciding_criterion(loser: Sequence[int], winner: Sequence[int], criteria: Sequence[str] = CRITERIA) -> str:
     """The first criterion on which ``loser`` is worse than ``winner`` (two different ranks of one selection)."""
-    return next(name for name, lost, won in zip(CRITERIA, loser, winner, strict=True) if lost != won)
+    return next(name for name, lost, won in zip(criteria, loser, winner, strict=True) if lost != won)

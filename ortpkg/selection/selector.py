@@ -6,13 +6,15 @@ Selection is a policy of its own, apart from the package (K16): what it needs co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.labels import hardware_label
-from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name, suggest_ep_name
-from ortpkg.errors import UsageError, quoted
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import quoted
 from ortpkg.package.package_info import ComponentInfo, VariantInfo
+from ortpkg.selection.lazy_verdicts import LazyVerdicts
 from ortpkg.selection.matches_variant import (
     CompatibilityOf,
     Judgement,
@@ -22,8 +24,29 @@ from ortpkg.selection.matches_variant import (
     unavailable_ep,
 )
 from ortpkg.selection.policies import Policy, device_kind, find_policy
-from ortpkg.selection.ranking import TIE_LENGTH, deciding_criterion, order_devices, rank_of
+from ortpkg.selection.provider_option_devices import device_option_of
+from ortpkg.selection.ranking import CRITERIA, TIE_LENGTH, deciding_criterion, order_devices, standing_of
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
+from ortpkg.selection.wishes import device_type_named, ep_named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What the rules say of requirements on one EP device; ``standing`` is the rank's beginning, None if rejected."""
+
+    ep_device: EpDevice | None
+    ep_device_at: int
+    judgement: Judgement
+    standing: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Variants that require the same, by their positions in the package: they are judged once."""
+
+    requirements: Requirements
+    outcomes: tuple[_Outcome, ...]
+    members: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,29 +90,33 @@ def select_variant(
         ep_devices=tuple(order_devices(ep_devices, chosen_policy, hardware)),
         hardware=tuple(hardware),
         compatibility=compatibility,
-        device=None if device is None else _device_type(device),
-        ep=None if ep is None else _ep_name(ep, component, ep_devices),
+        device=None if device is None else device_type_named(device),
+        ep=None if ep is None else ep_named(ep, _names_of(component, ep_devices)),
         check_architecture=check_architecture,
     )
-    candidates = list(_judge_all(component.variants, context, chosen_policy))
-    eligible = sorted(
-        (candidate for candidate in candidates if candidate.rank is not None), key=lambda found: found.rank or ()
-    )
-    rejected = [candidate for candidate in candidates if candidate.rank is None]
-    winner = eligible[0] if eligible else None
-    verdicts = [_eligible_verdict(candidate, winner) for candidate in eligible if winner is not None]
+    variants = component.variants
+    groups = _judge_all(variants, context, chosen_policy)
+    winner = _winner(variants, groups)
+    best = None if winner is None else _eligible_verdict(winner, winner)
     return Selection(
         component_name=component.name,
         policy=chosen_policy.name,
-        verdicts=(*verdicts, *map(_rejection, rejected)),
-        best=verdicts[0] if verdicts else None,
+        verdicts=LazyVerdicts(partial(_all_verdicts, variants, groups, winner, best)),
+        criteria=CRITERIA,
+        best=best,
         device=None if context.device is None else context.device.value,
         ep=context.ep,
-        ties=_ties(eligible),
+        ties=() if winner is None else _ties(variants, groups, winner),
         hardware=context.hardware,
         ep_devices=context.ep_devices,
-        warnings=(*notes, *_coverage_warnings(component)),
+        warnings=(*notes, *_coverage_warnings(component, groups)),
     )
+
+
+def _names_of(component: ComponentInfo, ep_devices: Sequence[EpDevice]) -> set[str]:
+    """The execution providers that the package or the machine names."""
+    named = {variant.constraints.ep for variant in component.variants} | {device.ep_name for device in ep_devices}
+    return {name for name in named if name}
 
 
 def no_suitable_variant_message(selection: Selection) -> str:
@@ -120,13 +147,17 @@ _PROGRESS: dict[ReasonCode, int] = {
     code: position
     for position, code in enumerate(
         (
+            ReasonCode.PACKAGE_REFUSED,
+            ReasonCode.NO_EP_GIVEN,
             ReasonCode.EP_NOT_AVAILABLE,
+            ReasonCode.EP_UNSET,
             ReasonCode.EP_MISMATCH,
             ReasonCode.EP_NOT_REQUESTED,
             ReasonCode.DEVICE_MISMATCH,
             ReasonCode.DEVICE_NOT_PRESENT,
             ReasonCode.DEVICE_NOT_REQUESTED,
             ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT,
+            ReasonCode.COMPATIBILITY_CHECK_FAILED,
             ReasonCode.COMPILED_MODEL_UNSUPPORTED,
             ReasonCode.ARCHITECTURE_MISMATCH,
             ReasonCode.LOWER_RANK,
@@ -148,26 +179,53 @@ def _main_reasons(selection: Selection) -> Iterable[tuple[str, str]]:
 # --- judging ---------------------------------------------------------------------------------------------------------
 
 
-def _judge_all(variants: Sequence[VariantInfo], context: MatchContext, policy: Policy) -> Iterable[_Candidate]:
-    """Every variant × EP device in declaration order; equal requirements are judged once."""
+def _judge_all(variants: Sequence[VariantInfo], context: MatchContext, policy: Policy) -> list[_Group]:
+    """Every variant × EP device, by groups of variants that require the same."""
     preferences = [policy.preference(device_kind(ep_device, context.hardware)) for ep_device in context.ep_devices]
-    judged: dict[Requirements, list[tuple[EpDevice | None, Judgement]]] = {}
+    groups: dict[tuple[object, ...], _Group] = {}
     for declared_at, variant in enumerate(variants):
-        requirements = Requirements.of(variant)
-        if requirements not in judged:
-            judged[requirements] = _judge(requirements, context)
-        for ep_device_at, (ep_device, judgement) in enumerate(judged[requirements]):
-            rank = None
-            if judgement.code is None and ep_device is not None:
-                rank = rank_of(
-                    device_preference=preferences[ep_device_at],
-                    compatibility=judgement.compatibility,
-                    names_ep=requirements.ep is not None,
-                    backend=ep_device.backend,
-                    declared_at=declared_at,
-                    ep_device_at=ep_device_at,
-                )
-            yield _Candidate(variant=variant, ep_device=ep_device, judgement=judgement, rank=rank)
+        stated = variant.constraints
+        option = device_option_of(variant) if variant.provider_options else None
+        key = (stated.ep, stated.device, stated.architecture, stated.ep_compatibility_info, option)
+        group = groups.get(key)
+        if group is None:
+            requirements = Requirements.of(variant)
+            outcomes = tuple(_outcomes(requirements, context, preferences))
+            group = groups[key] = _Group(requirements=requirements, outcomes=outcomes)
+        group.members.append(declared_at)
+    return list(groups.values())
+
+
+def _outcomes(requirements: Requirements, context: MatchContext, preferences: Sequence[int]) -> Iterable[_Outcome]:
+    for ep_device_at, (ep_device, judgement) in enumerate(_judge(requirements, context)):
+        standing = None
+        if judgement.code is None and ep_device is not None:
+            standing = standing_of(
+                device_preference=preferences[ep_device_at],
+                compatibility=judgement.compatibility,
+                names_ep=requirements.ep is not None,
+                backend=ep_device.backend,
+            )
+        yield _Outcome(ep_device=ep_device, ep_device_at=ep_device_at, judgement=judgement, standing=standing)
+
+
+def _winner(variants: Sequence[VariantInfo], groups: Sequence[_Group]) -> _Candidate | None:
+    """The best of all; only the first variant of a group can be it."""
+    firsts = (
+        candidate
+        for group in groups
+        for candidate in _candidates_of(variants, group, group.members[0])
+        if candidate.rank is not None
+    )
+    return min(firsts, key=lambda candidate: candidate.rank or (), default=None)
+
+
+def _candidates_of(variants: Sequence[VariantInfo], group: _Group, declared_at: int) -> Iterable[_Candidate]:
+    for outcome in group.outcomes:
+        rank = None if outcome.standing is None else (*outcome.standing, declared_at, outcome.ep_device_at)
+        yield _Candidate(
+            variant=variants[declared_at], ep_device=outcome.ep_device, judgement=outcome.judgement, rank=rank
+        )
 
 
 def _judge(requirements: Requirements, context: MatchContext) -> list[tuple[EpDevice | None, Judgement]]:
@@ -178,6 +236,23 @@ def _judge(requirements: Requirements, context: MatchContext) -> list[tuple[EpDe
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def _all_verdicts(
+    variants: Sequence[VariantInfo], groups: Sequence[_Group], winner: _Candidate | None, best: Verdict | None
+) -> tuple[Verdict, ...]:
+    """Best first; rejections after, in declaration order."""
+    group_of = {declared_at: group for group in groups for declared_at in group.members}
+    candidates = [
+        candidate
+        for declared_at in range(len(variants))
+        for candidate in _candidates_of(variants, group_of[declared_at], declared_at)
+    ]
+    rejections = (_rejection(candidate) for candidate in candidates if candidate.rank is None)
+    if winner is None or best is None:
+        return tuple(rejections)
+    eligible = sorted((each for each in candidates if each.rank is not None), key=lambda each: each.rank or ())
+    return (best, *(_eligible_verdict(candidate, winner) for candidate in eligible[1:]), *rejections)
 
 
 def _rejection(candidate: _Candidate) -> Verdict:
@@ -237,54 +312,29 @@ def _lower_rank_reason(candidate: _Candidate, winner: _Candidate, decided_by: st
     )
 
 
-def _ties(eligible: Sequence[_Candidate]) -> tuple[str, ...]:
+def _ties(variants: Sequence[VariantInfo], groups: Sequence[_Group], winner: _Candidate) -> tuple[str, ...]:
     """Names of the other variants whose rank differs from the winner's only by declaration order."""
-    if not eligible:
-        return ()
-    winner = eligible[0]
     assert winner.rank is not None
     best = winner.rank[:TIE_LENGTH]
     tied = (
-        candidate.variant.name
-        for candidate in eligible
-        if candidate.rank is not None
-        and candidate.rank[:TIE_LENGTH] == best
-        and candidate.variant is not winner.variant
+        declared_at
+        for group in groups
+        if any(outcome.standing == best for outcome in group.outcomes)
+        for declared_at in group.members
     )
-    return tuple(dict.fromkeys(tied))
+    return tuple(
+        variants[declared_at].name for declared_at in sorted(tied) if variants[declared_at] is not winner.variant
+    )
 
 
-def _coverage_warnings(component: ComponentInfo) -> tuple[str, ...]:
+def _coverage_warnings(component: ComponentInfo, groups: Sequence[_Group]) -> tuple[str, ...]:
     """A package without a variant for a bare CPU leaves machines without accelerators with nothing."""
-    if any(_covers_cpu(variant) for variant in component.variants):
+    if any(_covers_cpu(group.requirements) for group in groups):
         return ()
     return (
         f"no variant of component {quoted(component.name)} covers a CPU: nothing fits a machine without accelerators",
     )
 
 
-def _covers_cpu(variant: VariantInfo) -> bool:
-    requirements = Requirements.of(variant)
+def _covers_cpu(requirements: Requirements) -> bool:
     return requirements.device == "cpu" or (requirements.device is None and requirements.ep in {None, CPU_EP})
-
-
-# --- the caller's words ----------------------------------------------------------------------------------------------
-
-
-def _device_type(text: str) -> DeviceType:
-    try:
-        return DeviceType(text.lower())
-    except ValueError:
-        known = ", ".join(device.value for device in DeviceType)
-        raise UsageError(f"there is no device type {quoted(text)}; known are: {known}") from None
-
-
-def _ep_name(text: str, component: ComponentInfo, ep_devices: Sequence[EpDevice]) -> str:
-    """The full name; a name that nobody knows, neither ONNX Runtime nor the machine nor the package, is a typo."""
-    name = resolve_ep_name(text)
-    named = {variant.constraints.ep for variant in component.variants} | {device.ep_name for device in ep_devices}
-    if is_known_ep(name) or name in named:
-        return name
-    suggestion = suggest_ep_name(text, tuple(sorted(known for known in named if known)))
-    hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-    raise UsageError(f"there is no execution provider {quoted(text)}{hint}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,11 @@ class ReasonCode(StrEnum):
     PROVIDER_OPTION_DEVICE_CONFLICT = "PROVIDER_OPTION_DEVICE_CONFLICT"
     COMPILED_MODEL_UNSUPPORTED = "COMPILED_MODEL_UNSUPPORTED"
     ARCHITECTURE_MISMATCH = "ARCHITECTURE_MISMATCH"
+    # Only where the rules of a release of onnxruntime are followed:
+    PACKAGE_REFUSED = "PACKAGE_REFUSED"
+    NO_EP_GIVEN = "NO_EP_GIVEN"
+    EP_UNSET = "EP_UNSET"
+    COMPATIBILITY_CHECK_FAILED = "COMPATIBILITY_CHECK_FAILED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,22 +71,25 @@ class Selection:
     Attributes:
         component_name: what was selected for.
         policy: the policy's name.
-        device, ep: the filters that were asked for, None where not.
-        best: the winning verdict (code SELECTED), or None.
         verdicts: all of them, best first, rejections after, in declaration order.
+        criteria: what each number of a verdict's rank means, in the order in which they decide.
+        best: the winning verdict (code SELECTED), or None.
+        device, ep: the filters that were asked for, None where not.
         ties: variants that only declaration order separates from the winner.
+        unpredictable: where the rules do not say which of several variants wins, their names, the winner's among them.
         hardware: the devices that were considered.
         warnings: e.g. that no variant covers a CPU.
     """
 
     component_name: str
     policy: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
+    criteria: tuple[str, ...]
     best: Verdict | None = None
     device: str | None = None
     ep: str | None = None
     ties: tuple[str, ...] = ()
+    unpredictable: tuple[str, ...] = ()
     hardware: tuple[HardwareDevice, ...] = ()
     ep_devices: tuple[EpDevice, ...] = ()
     warnings: tuple[str, ...] = ()
-    extra: Mapping[str, object] = field(default_factory=dict)
