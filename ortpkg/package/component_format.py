@@ -157,6 +157,7 @@ class _ComponentReader:
         self._rules = references.rules
         self._found = references.found
         self._knows_keys = knows_keys
+        self._constraints: dict[tuple[str | None, ...], tuple[Constraints, Constraints]] = {}
 
     def read(self, declared: str | Mapping[str, Any]) -> ComponentInfo | None:
         source = Source(document=MANIFEST, pointer=json_pointer("components", self._name))
@@ -214,7 +215,7 @@ class _ComponentReader:
             name=self._name,
             directory=Path(directory),
             variants=tuple(variant for variant in variants if variant is not None),
-            metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
+            metadata=self._read_facts(body, source),
             additional_metadata=freeze(body.get("additional_metadata")),
             source=source,
         )
@@ -222,7 +223,7 @@ class _ComponentReader:
     def _read_variant(
         self, name: str, body: Mapping[str, Any], directory: str, component: Source
     ) -> VariantInfo | None:
-        source = Source(document=component.document, pointer=component.pointer + json_pointer("variants", name))
+        source = component.below("variants", name)
         if self._knows_keys:
             check_keys(body, VARIANT_KEYS, source, self._found)
         folder = self._resolve_directory(name, body.get("variant_directory"), directory, source)
@@ -231,36 +232,39 @@ class _ComponentReader:
         exists = folder.kind is not PathKind.MISSING
         executor_info = NO_EXECUTOR_INFO
         if declared := body.get("executor_info"):
-            place = below(source, "executor_info")
-            executor_info = read_executor_info(declared, folder.path if exists else None, place, self._references)
-        self._check_model(name, executor_info, folder, source)
-        stated = Constraints(
-            ep=body.get("ep"), device=body.get("device"), ep_compatibility_info=body.get("compatibility_string")
-        )
+            executor_info = read_executor_info(declared, folder.path if exists else None, source, self._references)
+        if executor_info.model_path is None:
+            self._check_model(name, executor_info, folder, source)
+        stated, constraints = self._read_constraints(body, source)
+        additional_metadata = body.get("additional_metadata")
         return VariantInfo(
             name=name,
             component_name=self._name,
             directory=Path(folder.path),
             model_path=executor_info.model_path,
-            constraints=self._read_constraints(stated, source),
+            constraints=constraints,
             session_options=executor_info.session_options,
             provider_options=executor_info.provider_options,
             executor_info=executor_info.payloads,
             component_constraints=stated,
             has_directory=exists,
-            metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
-            additional_metadata=freeze(body.get("additional_metadata")),
+            metadata=EMPTY if additional_metadata is None else self._read_facts(body, source),
+            additional_metadata=freeze(additional_metadata),
             source=source,
         )
+
+    def _read_facts(self, body: Mapping[str, Any], source: Source) -> Mapping[str, Any]:
+        """What ortpkg knows of a component or variant (K24)."""
+        facts: Mapping[str, Any] = freeze(facts_of(body, source, self._references).get("metadata", EMPTY))
+        return facts
 
     def _resolve_directory(self, name: str, declared: str | None, base: str, source: Source) -> Place | None:
         """The variant's folder, which may be missing where the rules allow it; None, with a finding, otherwise."""
         if declared is not None:
-            place = self._references.resolve_path(declared, base, below(source, "variant_directory"), must_exist=True)
+            place = self._references.resolve_path(declared, base, source, "variant_directory", must_exist=True)
             if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
                 message = f"variant_directory {quoted(declared)} is not a folder"
-                pointer = source.pointer + json_pointer("variant_directory")
-                self._found.add(FILE_MISSING, source.document, message, pointer=pointer)
+                self._references.report(FILE_MISSING, message, source, "variant_directory")
             return place
         if self._rules.portable_names and (reason := why_not_a_name(name)):
             message = f"variant {quoted(name)} {reason}"
@@ -284,16 +288,20 @@ class _ComponentReader:
             message = f"variant {quoted(name)} names no model"
             self._found.add(MODEL_NOT_NAMED, source.document, message, pointer=source.pointer)
 
-    def _read_constraints(self, stated: Constraints, source: Source) -> Constraints:
-        """The constraints as selection wants them: an empty text says nothing, a device is in lower case."""
-        ep, device = stated.ep or None, stated.device.lower() if stated.device else None
+    def _read_constraints(self, body: Mapping[str, Any], source: Source) -> tuple[Constraints, Constraints]:
+        """The constraints as they are written, and as selection wants them: no empty texts, the device in lower case.
+
+        Most variants share theirs with others.
+        """
+        key = body.get("ep"), body.get("device"), body.get("compatibility_string")
+        ep, device = key[0] or None, key[1].lower() if key[1] else None
         if ep is not None and not is_known_ep(ep):
-            warn_of_ep(ep, below(source, "ep"), self._found)
+            warn_of_ep(ep, source.below("ep"), self._found)
         if device is not None and device not in DEVICES:
-            warn_of_device(device, below(source, "device"), self._found)
-        return Constraints(ep=ep, device=device, ep_compatibility_info=stated.ep_compatibility_info or None)
-
-
-def below(source: Source, *tokens: str) -> Source:
-    """A place in what stands at ``source``."""
-    return Source(document=source.document, pointer=source.pointer + json_pointer(*tokens))
+            warn_of_device(device, source.below("device"), self._found)
+        known = self._constraints.get(key)
+        if known is None:
+            stated = Constraints(ep=key[0], device=key[1], ep_compatibility_info=key[2])
+            meant = Constraints(ep=ep, device=device, ep_compatibility_info=key[2] or None)
+            known = self._constraints[key] = (stated, meant)
+        return known

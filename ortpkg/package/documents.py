@@ -50,6 +50,8 @@ DEFAULT_LIMITS = DocumentLimits()
 
 # Strings are one token, so that brackets inside them do not count. A string that never ends is left to the parser.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|,', re.DOTALL)
+_NEITHER_BRACKET_NOR_QUOTE = bytes(byte for byte in range(256) if byte not in b'[]{}"\\')
+_ONE_KIND_OF_BRACKET = bytes.maketrans(b"{}", b"[]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS_OF_A_DOUBLE = 308
 _MOST_TOKENS_PER_VALUE = 4  # a key, its value, a comma or bracket, and one to spare
@@ -140,8 +142,11 @@ def _require_object(value: Any, document: str, path: Path | None = None) -> dict
 
 
 def _parse_json(data: bytes, document: str, limits: DocumentLimits) -> Any:
-    text = _decode(data.partition(b"\0")[0] if limits.text_after_nul else data, document)
-    _check_size(text, document, limits)
+    if limits.text_after_nul:
+        data = data.partition(b"\0")[0]
+    text = _decode(data, document)
+    if not _is_small(data, limits):
+        _check_size(text, document, limits)
     return _parse(text, document, limits)
 
 
@@ -155,11 +160,30 @@ def _decode(data: bytes, document: str) -> str:
     return text
 
 
+def _is_small(data: bytes, limits: DocumentLimits) -> bool:
+    """Whether the document surely breaks neither the limit of depth nor that of values; where not, look closer.
+
+    Looks at brackets and quotes only. Strings without these vanish as pairs of quotes; where a string holds a bracket,
+    quotes are left over. Then each round takes the innermost brackets away, so that there are as many as the document
+    is deep. All of it runs at the speed of memory, where a look at each token takes longer than parsing.
+    """
+    openers = data.count(b"[") + data.count(b"{")
+    if openers + data.count(b",") > limits.values:
+        return False
+    if openers <= limits.depth:
+        return True
+    brackets = data.translate(_ONE_KIND_OF_BRACKET, delete=_NEITHER_BRACKET_NOR_QUOTE).replace(b'""', b"")
+    if b'"' in brackets or b"\\" in brackets:
+        return False
+    for _ in range(limits.depth):
+        brackets = brackets.replace(b"[]", b"")
+        if not brackets:
+            return True
+    return False
+
+
 def _check_size(text: str, document: str, limits: DocumentLimits) -> None:
     """Bounds depth and number of values before the parser, which recurses and allocates, sees the text."""
-    openers = text.count("[") + text.count("{")
-    if openers <= limits.depth and openers + text.count(",") <= limits.values:
-        return  # cannot break either limit, whatever is inside strings
     depth = deepest = values = 0
     for tokens, match in enumerate(_TOKEN.finditer(text)):
         first = text[match.start()]

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import quoted
-from ortpkg.package.findings import json_pointer
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.package_info import Source
 from ortpkg.package.path_resolver import PathKind
 from ortpkg.package.reference_reader import UNREADABLE, ReferenceReader
-from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN
-from ortpkg.package.schemas import check_schema
+from ortpkg.package.reference_resolver import Place
+from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN, Rule
+from ortpkg.package.schemas import check_schema, is_valid
 
 ORT = "ort"
 
@@ -53,6 +53,7 @@ class ExecutorInfo:
 
 
 NO_EXECUTOR_INFO = ExecutorInfo()
+_KEY = "executor_info"
 
 
 def read_executor_info(
@@ -63,96 +64,104 @@ def read_executor_info(
     Args:
         declared: ``executor_info`` as it stands in the variant, which keeps its schema.
         directory: the variant's folder; None where there is none.
-        source: where ``declared`` stands.
+        source: where the variant stands.
         references: of the package.
     """
     payloads: dict[str, Any] = {}
+    place = source
+    tokens: tuple[str, ...] = (_KEY, ORT)
     for executor, value in declared.items():
-        place = replace(source, pointer=source.pointer + json_pointer(executor))
-        payload = _read_external(value, directory, place, references) if isinstance(value, str) else value
-        if payload is not UNREADABLE:
-            payloads[executor] = payload
+        if not isinstance(value, str):
+            payloads[executor] = value
+            continue
+        document = _find_document(value, directory, source, executor, references)
+        payload = UNREADABLE if document is None else references.read_json(document, source, _KEY, executor)
+        if document is None or payload is UNREADABLE:
+            continue
+        payloads[executor] = payload
+        if executor == ORT:
+            place, tokens = Source(document=references.shown(document.path)), ()
+    frozen: FrozenMapping[Any] = freeze(payloads)
     if ORT not in payloads:
-        return ExecutorInfo(payloads=freeze(payloads))
-    inline = not isinstance(declared[ORT], str)
-    place = replace(source, pointer=source.pointer + json_pointer(ORT)) if inline else source
-    read = _OrtPayloadReader(directory or references.root, place, references).read(payloads[ORT])
-    return replace(read, payloads=freeze(payloads))
+        return ExecutorInfo(payloads=frozen)
+    return _OrtPayloadReader(directory or references.root, place, tokens, references).read(payloads[ORT], frozen)
 
 
-def _read_external(path: str, directory: str | None, source: Source, references: ReferenceReader) -> Any:
-    if directory is None:
-        message = f"names the file {quoted(path)}, but the variant has no folder"
-        references.found.add(FILE_MISSING, source.document, message, pointer=source.pointer)
-        return UNREADABLE
-    place = references.resolve_path(path, directory, source, must_exist=True)
-    return UNREADABLE if place is None else references.read_json(place, source)
+def _find_document(
+    path: str, directory: str | None, source: Source, executor: str, references: ReferenceReader
+) -> Place | None:
+    """The JSON file that holds a payload; None, with a finding, where there is none."""
+    if directory is not None:
+        return references.resolve_path(path, directory, source, _KEY, executor, must_exist=True)
+    message = f"names the file {quoted(path)}, but the variant has no folder"
+    references.report(FILE_MISSING, message, source, _KEY, executor)
+    return None
 
 
 class _OrtPayloadReader:
-    """Reads ``executor_info.ort`` of one variant."""
+    """Reads ``executor_info.ort`` of one variant, which stands at ``tokens`` below ``source``."""
 
-    def __init__(self, base: str, source: Source, references: ReferenceReader) -> None:
+    def __init__(self, base: str, source: Source, tokens: tuple[str, ...], references: ReferenceReader) -> None:
         self._base = base
         self._source = source
+        self._tokens = tokens
         self._references = references
 
-    def read(self, payload: Any) -> ExecutorInfo:
-        findings = check_schema(
-            payload, "executor_info_ort", document=self._source.document, pointer=self._source.pointer
-        )
-        if findings:
+    def read(self, payload: Any, payloads: FrozenMapping[Any]) -> ExecutorInfo:
+        if not is_valid(payload, "executor_info_ort"):
+            place = self._source.below(*self._tokens)
+            findings = check_schema(payload, "executor_info_ort", document=place.document, pointer=place.pointer)
             self._references.found.extend(replace(each, rule=EXECUTOR_INFO.id) for each in findings)
-            return NO_EXECUTOR_INFO
-        provider_options = payload.get("provider_options", EMPTY)
-        self._check_keys("provider_options", provider_options)
+            return ExecutorInfo(payloads=payloads)
+        model_file = payload.get("model_file")
         return ExecutorInfo(
-            model_path=self._read_model(payload["model_file"]) if "model_file" in payload else None,
-            session_options=FrozenMapping(self._read_session_options(payload.get("session_options", EMPTY))),
-            provider_options=FrozenMapping(provider_options),
+            payloads=payloads,
+            model_path=None if model_file is None else self._read_model(model_file),
+            session_options=self._read_session_options(payload.get("session_options")),
+            provider_options=self._read_options("provider_options", payload.get("provider_options")),
         )
 
     def _read_model(self, reference: str) -> Path | None:
-        source = self._below("model_file")
-        place = self._references.resolve_string(reference, self._base, source)
+        place = self._references.resolve_string(reference, self._base, self._source, *self._tokens, "model_file")
         if place is None:
             return None
         if self._references.rules.complete and place.kind is not PathKind.FILE:
             what = "does not exist" if place.kind is PathKind.MISSING else "is not a file"
             message = f"model file {quoted(reference)} {what} in {quoted(self._references.shown(self._base))}"
-            self._references.found.add(FILE_MISSING, source.document, message, pointer=source.pointer)
+            self._report(FILE_MISSING, message, "model_file")
         return Path(place.path)
 
-    def _read_session_options(self, declared: Mapping[str, str]) -> dict[str, str]:
-        self._check_keys("session_options", declared)
-        options = dict(declared)
+    def _read_session_options(self, declared: Mapping[str, str] | None) -> FrozenMapping[str]:
+        if not declared:
+            return EMPTY
+        options = dict(self._read_options("session_options", declared))
         for key in FORBIDDEN_SESSION_OPTIONS:
             if key in options:
-                source = self._below("session_options", key)
                 message = f"session option {quoted(key)} writes a file"
-                self._references.found.add(SESSION_OPTION_FORBIDDEN, source.document, message, pointer=source.pointer)
+                self._report(SESSION_OPTION_FORBIDDEN, message, "session_options", key)
         for key in PATH_SESSION_OPTIONS:
             if options.get(key):
                 options[key] = self._read_path_option(key, options[key])
-        return options
+        return FrozenMapping(options)
 
     def _read_path_option(self, key: str, reference: str) -> str:
-        source = self._below("session_options", key)
-        place = self._references.resolve_string(reference, self._base, source)
+        tokens = (*self._tokens, "session_options", key)
+        place = self._references.resolve_string(reference, self._base, self._source, *tokens)
         if place is None:
             return ""
         is_folder = key == EXTERNAL_INITIALIZERS_FOLDER
         if is_folder and self._references.rules.complete and place.kind is not PathKind.DIRECTORY:
             message = f"folder {quoted(reference)} does not exist in {quoted(self._references.shown(self._base))}"
-            self._references.found.add(FILE_MISSING, source.document, message, pointer=source.pointer)
+            self._report(FILE_MISSING, message, "session_options", key)
         return place.path
 
-    def _check_keys(self, what: str, options: Mapping[str, str]) -> None:
+    def _read_options(self, what: str, options: Mapping[str, str] | None) -> FrozenMapping[str]:
+        if not options:
+            return EMPTY
         for key in options:
             if "\0" in key:
-                source = self._below(what, key)
-                message = f"key {quoted(key)} holds a NUL"
-                self._references.found.add(EXECUTOR_INFO, source.document, message, pointer=source.pointer)
+                self._report(EXECUTOR_INFO, f"key {quoted(key)} holds a NUL", what, key)
+        return FrozenMapping(options)
 
-    def _below(self, *tokens: str) -> Source:
-        return replace(self._source, pointer=self._source.pointer + json_pointer(*tokens))
+    def _report(self, rule: Rule, message: str, *tokens: str) -> None:
+        self._references.report(rule, message, self._source, *self._tokens, *tokens)

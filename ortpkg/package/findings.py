@@ -13,7 +13,13 @@ _MOST_NAMES_LISTED = 8
 
 def json_pointer(*tokens: str | int) -> str:
     """The JSON pointer (RFC 6901) that goes through ``tokens``; no tokens give ``""``, the whole document."""
-    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
+    pointer = ""
+    for token in tokens:
+        text = str(token)
+        if "~" in text or "/" in text:
+            text = text.replace("~", "~0").replace("/", "~1")
+        pointer = f"{pointer}/{text}"
+    return pointer
 
 
 def listed(names: Sequence[str]) -> str:

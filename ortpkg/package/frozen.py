@@ -44,6 +44,8 @@ EMPTY: FrozenMapping[Any] = FrozenMapping()
 
 def freeze(value: Any) -> Any:
     """A deeply read-only copy of a JSON value: objects to :class:`FrozenMapping`, arrays to tuples."""
+    if value is None or isinstance(value, str | int | float):  # first: nearly all are
+        return value
     if isinstance(value, Mapping):
         return FrozenMapping({key: freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ortpkg.package.findings import json_pointer
 from ortpkg.package.frozen import EMPTY
 
 
@@ -64,6 +65,10 @@ class Source:
 
     document: str
     pointer: str = ""
+
+    def below(self, *tokens: str | int) -> Source:
+        """A place in what stands here."""
+        return Source(document=self.document, pointer=self.pointer + json_pointer(*tokens))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

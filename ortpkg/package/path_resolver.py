@@ -27,6 +27,10 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*]')
 # "Naming Files, Paths, and Namespaces" of the Windows documentation; the extension does not matter there.
 _RESERVED_ON_WINDOWS = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])\s*(?:\.|$)", re.IGNORECASE)
+# Names, and paths of names, that need no closer look: the others may be fine too.
+_PLAIN = r"(?!(?:con|prn|aux|nul|conin|conout|com|lpt)(?![a-z_-]))[A-Za-z0-9_-]{1,100}(?:\.[A-Za-z0-9_-]{1,40}){0,3}"
+_PLAIN_NAME = re.compile(_PLAIN, re.IGNORECASE | re.ASCII)
+_PLAIN_REFERENCE = re.compile(rf"{_PLAIN}(?:/{_PLAIN}){{0,9}}", re.IGNORECASE | re.ASCII)
 
 
 class PathKind(StrEnum):
@@ -53,6 +57,8 @@ def why_not_shown(text: str) -> str | None:
 
 def why_not_portable(reference: str) -> str | None:
     """Why ``reference`` may not be used as a path in a package; None if it may. Looks at the text only."""
+    if _PLAIN_REFERENCE.fullmatch(reference):
+        return None
     if not reference:
         return "is empty"
     if len(reference) > _MOST_REFERENCE_CHARACTERS:
@@ -73,6 +79,8 @@ def why_not_portable(reference: str) -> str | None:
 
 def why_not_a_name(name: str) -> str | None:
     """Why ``name`` may not name a file or folder of a package (component, variant, ...); None if it may."""
+    if _PLAIN_NAME.fullmatch(name):
+        return None
     if not name:
         return "is empty"
     if _CONTROL.search(name):

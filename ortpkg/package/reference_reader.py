@@ -12,12 +12,12 @@ from typing import Any
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.asset_reference import looks_like_asset_reference, parse_asset_reference
 from ortpkg.package.documents import read_json
-from ortpkg.package.findings import FindingCollector
+from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.package_info import Source
 from ortpkg.package.path_resolver import PathKind
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.reference_resolver import Place, ReferenceRefusedError, ReferenceResolver, kind_at
-from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, DOCUMENT_SYNTAX, FILE_MISSING
+from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, DOCUMENT_SYNTAX, FILE_MISSING, Rule
 
 UNREADABLE = object()
 """What :meth:`ReferenceReader.read_json` gives where there is no JSON value; None is one."""
@@ -41,51 +41,61 @@ class ReferenceReader:
         self.found = found
         self.assets: dict[str, str] = {}
 
+    def report(self, rule: Rule, message: str, source: Source, *tokens: str) -> None:
+        """Adds a finding at ``tokens`` below ``source``."""
+        self.found.add(rule, source.document, message, pointer=source.pointer + json_pointer(*tokens))
+
     def resolve_path(
-        self, reference: str, base: str, source: Source, *, within: str | None = None, must_exist: bool = False
+        self,
+        reference: str,
+        base: str,
+        source: Source,
+        *tokens: str,
+        within: str | None = None,
+        must_exist: bool = False,
     ) -> Place | None:
-        """The place of a path relative to ``base``; None, with a finding at ``source``, where it may not be used."""
+        """The place of a path relative to ``base``; None, with a finding, where it may not be used.
+
+        ``source`` and ``tokens`` say where the path stands; they are put together only for a finding.
+        """
         try:
             place = self.resolver.resolve(reference, base, within=within)
         except ReferenceRefusedError as error:
-            message = f"path {quoted(reference)} {error.reason}"
-            self.found.add(error.rule, source.document, message, pointer=source.pointer)
+            self.report(error.rule, f"path {quoted(reference)} {error.reason}", source, *tokens)
             return None
         if must_exist and place.kind is PathKind.MISSING:
             message = f"path {quoted(reference)} does not exist in {quoted(self.shown(base))}"
-            self.found.add(FILE_MISSING, source.document, message, pointer=source.pointer)
+            self.report(FILE_MISSING, message, source, *tokens)
             return None
         return place
 
-    def resolve_string(self, reference: str, base: str, source: Source) -> Place | None:
-        """The place of a string reference; None, with a finding at ``source``, where it may not be used."""
-        if not self.rules.portable_names:
-            if "\0" in reference:  # it crosses a C interface
-                reference = reference.partition("\0")[0]
-        elif looks_like_asset_reference(reference) and parse_asset_reference(reference) is None:
-            message = f"{quoted(reference)} begins like a reference to a shared asset, but is none"
-            self.found.add(ASSET_REFERENCE, source.document, message, pointer=source.pointer)
-            return None
+    def resolve_string(self, reference: str, base: str, source: Source, *tokens: str) -> Place | None:
+        """The place of a string reference; None, with a finding, where it may not be used."""
+        if "\0" in reference and not self.rules.portable_names:
+            reference = reference.partition("\0")[0]  # it crosses a C interface
         asset = parse_asset_reference(reference)
         if asset is None:
-            return self.resolve_path(reference, base, source)
+            if self.rules.portable_names and looks_like_asset_reference(reference):
+                message = f"{quoted(reference)} begins like a reference to a shared asset, but is none"
+                self.report(ASSET_REFERENCE, message, source, *tokens)
+                return None
+            return self.resolve_path(reference, base, source, *tokens)
         folder = self.assets.get(asset.uri)
         if folder is None:
             message = f"shared asset {quoted(asset.uri)} is not part of the package"
-            self.found.add(ASSET_UNKNOWN, source.document, message, pointer=source.pointer)
+            self.report(ASSET_UNKNOWN, message, source, *tokens)
             return None
         if not asset.tail:
             return Place(folder, kind_at(folder))
-        return self.resolve_path(asset.tail, folder, source, within=os.path.realpath(folder))
+        return self.resolve_path(asset.tail, folder, source, *tokens, within=os.path.realpath(folder))
 
-    def read_json(self, place: Place, source: Source) -> Any:
+    def read_json(self, place: Place, source: Source, *tokens: str) -> Any:
         """The JSON value in a file, or :data:`UNREADABLE`, with findings."""
-        document = self.shown(place.path)
         if place.kind is PathKind.DIRECTORY:
-            self.found.add(DOCUMENT_SYNTAX, source.document, "names a folder, not JSON", pointer=source.pointer)
+            self.report(DOCUMENT_SYNTAX, "names a folder, not JSON", source, *tokens)
             return UNREADABLE
         try:
-            return read_json(Path(place.path), document=document, limits=self.rules.limits)
+            return read_json(Path(place.path), document=self.shown(place.path), limits=self.rules.limits)
         except PackageFormatError as error:
             self.found.extend(error.findings)
             return UNREADABLE

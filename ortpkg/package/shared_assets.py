@@ -12,7 +12,6 @@ from pathlib import Path
 
 from ortpkg.errors import quoted
 from ortpkg.package.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
-from ortpkg.package.findings import json_pointer
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import SharedAsset, Source
 from ortpkg.package.path_resolver import PathKind
@@ -23,18 +22,17 @@ from ortpkg.package.rules import ASSET_REFERENCE, DOCUMENT_UNREADABLE, FILE_MISS
 
 def read_shared_assets(declared: Mapping[str, str], references: ReferenceReader) -> tuple[SharedAsset, ...]:
     """Every shared asset of the package; ``declared`` is the manifest's ``shared_assets``, which keeps its schema."""
+    manifest = Source(document=MANIFEST)
     paths: dict[str, str] = {}
     for uri, path in declared.items():
-        source = Source(document=MANIFEST, pointer=json_pointer("shared_assets", uri))
+        tokens = ("shared_assets", uri)
         if not is_asset_uri(uri):
-            rule = ASSET_REFERENCE
-            references.found.add(rule, MANIFEST, f"key {quoted(uri)} is not a shared asset", pointer=source.pointer)
+            references.report(ASSET_REFERENCE, f"key {quoted(uri)} is not a shared asset", manifest, *tokens)
             continue
         must_exist = references.rules.complete
-        place = references.resolve_path(path, references.root, source, must_exist=must_exist)
+        place = references.resolve_path(path, references.root, manifest, *tokens, must_exist=must_exist)
         if place is not None and must_exist and place.kind is not PathKind.DIRECTORY:
-            message = f"path {quoted(path)} is not a folder"
-            references.found.add(FILE_MISSING, MANIFEST, message, pointer=source.pointer)
+            references.report(FILE_MISSING, f"path {quoted(path)} is not a folder", manifest, *tokens)
         # One that was refused stays known: that it is missing too would be news to nobody.
         paths[uri] = references.root if place is None else place.path
     count = len(paths)

@@ -51,7 +51,8 @@ def refusal(text: str | bytes, limits: DocumentLimits = SMALL) -> str:
         ('{"a": "' + 31 * "x" + '"}', "d.json#/a: a string has more than 30 characters"),
         ('{"a": [[[[[1]]]]]}', "is nested deeper than 5 levels"),
         ('{"a": [' + "1," * 20 + "1]}", "holds more than 20 values"),
-        ('{"a": [' + "[]" * 6 + '""' * 100 + "]}", "holds more than 20 values"),
+        ('{"a": ["]"' + "[]" * 6 + '""' * 100 + "]}", "holds more than 20 values"),
+        ('{"a": ["]", [[[[1]]]]]}', "is nested deeper than 5 levels"),
     ],
 )
 def test_refuses_what_readers_disagree_about(text: str | bytes, message: str) -> None:
@@ -155,3 +156,27 @@ def value_or_findings(data: bytes) -> dict[str, Any] | tuple[Finding, ...]:
         return parse_document(data, document="d", limits=SMALL)
     except PackageFormatError as error:
         return error.findings
+
+
+@given(
+    st.recursive(
+        st.none() | st.text(st.sampled_from('[]{}"\\a,')),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(st.sampled_from('[{"a')), inner, max_size=3)
+        ),
+        max_leaves=12,
+    )
+)
+@settings(deadline=None)
+def test_depth_is_measured_whatever_strings_hold(value: Any) -> None:
+    document = json.dumps({"": value}).encode()
+    deepest = depth_of({"": value})
+    parse_document(document, document="d.json", limits=DocumentLimits(depth=deepest))
+    with pytest.raises(PackageFormatError, match=f"is nested deeper than {deepest - 1} levels"):
+        parse_document(document, document="d.json", limits=DocumentLimits(depth=deepest - 1))
+
+
+def depth_of(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(depth_of, value.values() if isinstance(value, dict) else value), default=0)
