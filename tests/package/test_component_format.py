@@ -199,6 +199,8 @@ def test_declared_assets_come_first_and_folders_follow_in_order(write_package: W
     assert assets[2].path == root.resolve() / ASSET_FOLDER
 
 
+@pytest.mark.requirement("K20")
+@pytest.mark.requirement("K24")
 def test_keeps_what_the_format_has_no_keys_for_under_a_key_of_its_own(write_package: WritePackage) -> None:
     inputs = [{"name": "x", "type": "tensor(float)", "shape": [1, "n"]}]
     variant = {"additional_metadata": {"ortpkg": {"metadata": {"quantization": "int8"}}}}

@@ -144,3 +144,9 @@ def test_no_text_resolves_to_a_place_outside(reference: str) -> None:
     except PathEscapesPackageError:
         return
     assert place.path.is_relative_to(root.resolve())
+
+
+@pytest.mark.parametrize("reserved", ["con", "PRN", "aux", "Nul", "com1", "LPT9", "conin$"])
+@pytest.mark.parametrize("where", ["{}", "{}.txt", "{}.tar.gz", "a/{}", "{}/a", "a/{}.b/c"])
+def test_no_shortcut_lets_a_reserved_name_through(reserved: str, where: str) -> None:
+    assert why_not_portable(where.format(reserved)) == "is a device's name on Windows"
