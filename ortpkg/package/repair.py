@@ -281,7 +281,9 @@ def _obstacle(root: Path, file: str) -> str | None:
     names = file.split("/")
     for depth in range(1, len(names)):
         folder = root.joinpath(*names[:depth])
-        if folder.is_symlink() or (os.path.lexists(folder) and not folder.is_dir()):
+        # The real path shows what Windows' junctions lead to as well, which are no links to is_symlink.
+        leads_elsewhere = Path(os.path.realpath(folder)) != Path(os.path.realpath(root), *names[:depth])
+        if leads_elsewhere or (os.path.lexists(folder) and not folder.is_dir()):
             return f"{quoted('/'.join(names[:depth]))} is no folder; remove it, then repair again"
     if (root / file).is_dir() and not (root / file).is_symlink():
         return "a folder is in its place; remove it, then repair again"

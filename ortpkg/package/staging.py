@@ -14,7 +14,8 @@ from ortpkg.package.digests import STAGING_PREFIX
 from ortpkg.package.file_operations import FileOperations
 
 _SPARE_NBYTES = 1024 * 1024  # headers, documents, directories and rounding up to blocks
-_TOKEN_NBYTES = 8
+TOKEN_NBYTES = 8
+"""Of the random part of a staging folder's name."""
 
 
 @contextlib.contextmanager
@@ -32,10 +33,10 @@ def staged(target: Path, *, nbytes: int, operations: FileOperations) -> Iterator
     try:
         for leftover in _leftovers(target):
             operations.remove_tree(leftover)
-        _check_space(target.parent, nbytes, operations)
+        check_space(target.parent, nbytes, operations)
     except OSError as error:
-        raise _explanation(error, target) from error
-    staging = target.parent / f"{STAGING_PREFIX}{target.name}.{secrets.token_hex(_TOKEN_NBYTES)}"
+        raise explanation(error, target) from error
+    staging = target.parent / f"{STAGING_PREFIX}{target.name}.{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         yield staging
         check_is_free(target)  # again: building may have taken minutes
@@ -46,7 +47,7 @@ def staged(target: Path, *, nbytes: int, operations: FileOperations) -> Iterator
         with contextlib.suppress(OSError):
             operations.remove_tree(staging)
         if isinstance(error, OSError):
-            raise _explanation(error, target) from error
+            raise explanation(error, target) from error
         raise
     with contextlib.suppress(OSError):  # it is there; an error would claim that it is not
         operations.fsync_directory(target.parent)
@@ -62,17 +63,20 @@ def check_is_free(target: Path) -> None:
 
 
 def _leftovers(target: Path) -> list[Path]:
-    name = re.compile(re.escape(f"{STAGING_PREFIX}{target.name}.") + f"[0-9a-f]{{{2 * _TOKEN_NBYTES}}}")
+    name = re.compile(re.escape(f"{STAGING_PREFIX}{target.name}.") + f"[0-9a-f]{{{2 * TOKEN_NBYTES}}}")
     return sorted(path for path in target.parent.iterdir() if name.fullmatch(path.name))
 
 
-def _check_space(folder: Path, nbytes: int, operations: FileOperations) -> None:
+def check_space(folder: Path, nbytes: int, operations: FileOperations) -> None:
     """Refuses before anything is written. What the disk compresses or shares is not foreseen, so no promise."""
     needed, free = nbytes + _SPARE_NBYTES, operations.free_nbytes(folder)
     if needed > free:
-        raise AuthoringError(f"not enough space on the disk of {quoted(folder)}: {needed} bytes needed, {free} free")
+        raise AuthoringError(
+            f"not enough space on the disk of {quoted(folder)}: {needed} bytes needed, {free} free; nothing was changed"
+        )
 
 
-def _explanation(error: OSError, target: Path) -> AuthoringError:
+def explanation(error: OSError, target: Path) -> AuthoringError:
+    """An error of the operating system in our words; only for failures that left nothing."""
     where = f": {quoted(error.filename)}" if error.filename else ""
-    return AuthoringError(f"cannot make {quoted(target)}; nothing was left: {error.strerror or error}{where}")
+    return AuthoringError(f"cannot change {quoted(target)}; nothing was changed: {error.strerror or error}{where}")

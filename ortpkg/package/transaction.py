@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -41,10 +40,9 @@ from ortpkg.package.file_operations import FileOperations, make_parents
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import FileDigest, Progress, hash_bytes, hash_file
 from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.staging import TOKEN_NBYTES, check_space, explanation, staged
 
-_SPARE_NBYTES = 1024 * 1024  # documents, directories and rounding up to blocks, on top of the files copied
 _MOST_STAGED_FILES = 10_000
-_TOKEN_NBYTES = 8
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +91,8 @@ def commit_change(
     with _explained(root):
         _check_unchanged(root, change)
         _check_places_are_free(root, change)
-        _check_space(root, _nbytes_to_write(change), operations)
-    staging = root / f"{STAGING_PREFIX}{secrets.token_hex(_TOKEN_NBYTES)}"
+        check_space(root, _nbytes_to_write(change), operations)
+    staging = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         _ensure_digests(root, operations, progress)
         digests = _stage(staging, change, operations, progress)
@@ -107,7 +105,7 @@ def commit_change(
         if not isinstance(error, OSError):
             raise
         if not _is_committed(root, change):
-            raise _explanation(error, root) from error
+            raise explanation(error, root) from error
         logger.warning("%s was changed, but not tidied up: the next command does it: %s", quoted(root), error)
 
 
@@ -121,28 +119,11 @@ def create_package(
             read or is no regular file, or the disk is full. Nothing was changed.
     """
     operations = operations or FileOperations()
-    parent = root.parent
     _check_target_is_free(root)
-    if not parent.is_dir():
-        raise AuthoringError(f"{quoted(parent)} is not a directory; make it first")
     with _explained(root):
-        for leftover in _leftovers(root):
-            operations.remove_tree(leftover)
-        _check_space(parent, _nbytes_to_write(change), operations)
-    staging = parent / f"{STAGING_PREFIX}{root.name}.{secrets.token_hex(_TOKEN_NBYTES)}"
-    try:
+        nbytes = _nbytes_to_write(change)
+    with staged(root, nbytes=nbytes, operations=operations) as staging:
         _build(staging, change, operations, progress)
-        if root.is_dir():
-            operations.remove_directory(root)  # empty, as checked; Windows does not rename over a directory
-        operations.replace(staging, root)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            operations.remove_tree(staging)
-        if isinstance(error, OSError):
-            raise _explanation(error, root) from error
-        raise
-    with contextlib.suppress(OSError):  # the package is there; an error would claim that it is not
-        operations.fsync_directory(parent)
 
 
 def recover(root: Path, *, operations: FileOperations | None = None) -> None:
@@ -160,7 +141,7 @@ def recover(root: Path, *, operations: FileOperations | None = None) -> None:
 
 def write_digests(root: Path, digests: PackageDigests, operations: FileOperations) -> None:
     """Replaces digests.json in one rename; the caller holds the package's lock."""
-    temporary = root / f"{STAGING_PREFIX}{secrets.token_hex(_TOKEN_NBYTES)}.json"
+    temporary = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}.json"
     operations.write_file(temporary, dump_digests(digests))
     operations.replace(temporary, root / DIGESTS_FILE)
     operations.fsync_directory(root)
@@ -387,21 +368,9 @@ def _nbytes_to_write(change: PackageChange) -> int:
     return composed_nbytes + sum(path.lstat().st_size for path in files)
 
 
-def _check_space(directory: Path, nbytes: int, operations: FileOperations) -> None:
-    """Refuses before anything is written. What the disk compresses or shares is not foreseen, so no promise."""
-    needed_nbytes = nbytes + _SPARE_NBYTES
-    free_nbytes = operations.free_nbytes(directory)
-    if needed_nbytes > free_nbytes:
-        raise AuthoringError(
-            f"not enough space on the disk of {quoted(directory)}: {needed_nbytes} bytes needed, {free_nbytes} free; "
-            "nothing was changed"
-        )
-
-
 def _check_target_is_free(root: Path) -> None:
-    if root.is_symlink() or (os.path.lexists(root) and not root.is_dir()):
-        raise AuthoringError(f"{quoted(root)} exists already and is not a directory; choose another name")
-    if root.is_dir() and any(root.iterdir()):
+    """Says what to do instead, where :func:`~ortpkg.package.staging.staged` would only refuse."""
+    if root.is_dir() and not root.is_symlink() and any(root.iterdir()):
         raise AuthoringError(
             f"{quoted(root)} exists already and is not empty; add to a package with add-variant, or choose another name"
         )
@@ -411,21 +380,9 @@ def _has_digest(path: Path, sha256: str) -> bool:
     return path.is_file() and not path.is_symlink() and hash_file(path).sha256 == sha256
 
 
-def _leftovers(root: Path) -> list[Path]:
-    """Staging folders of earlier commands that were to become ``root``; the caller's lock says that none is alive."""
-    name = re.compile(re.escape(f"{STAGING_PREFIX}{root.name}.") + f"[0-9a-f]{{{2 * _TOKEN_NBYTES}}}")
-    return sorted(path for path in root.parent.iterdir() if name.fullmatch(path.name))
-
-
 @contextlib.contextmanager
 def _explained(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _explanation(error, root) from error
-
-
-def _explanation(error: OSError, root: Path) -> AuthoringError:
-    """An error of the operating system in our words; only for failures before the commit point."""
-    where = f": {quoted(error.filename)}" if error.filename else ""
-    return AuthoringError(f"cannot change {quoted(root)}; nothing was changed: {error.strerror or error}{where}")
+        raise explanation(error, root) from error

@@ -17,6 +17,7 @@ from ortpkg.package.digests import compute_digests, dump_digests
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.hashing import hash_file
 from ortpkg.package.repair import repair_package
+from ortpkg.package.verification import verify_package
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 FILES = {
@@ -277,6 +278,7 @@ def test_memory_does_not_grow_with_the_size_of_files(tmp_path: Path, output: Pat
     try:
         pack_package(root, output)
         unpack_package(output, tmp_path / "back")
+        assert verify_package(tmp_path / "back").is_intact
         _, peak_nbytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
