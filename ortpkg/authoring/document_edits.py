@@ -99,7 +99,7 @@ def adding_variant(
         if not older:  # so far, its variants stand in the manifest alone
             older["component_model_name"] = component
         variants = older.setdefault("model_variants", {})
-        variants[variant] = metadata_body(entry, file_key=_file_key(variants))
+        variants[variant] = metadata_body(entry, form=package.format, file_key=_file_key(variants))
     return editor.changes()
 
 

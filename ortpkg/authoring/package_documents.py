@@ -78,7 +78,7 @@ def component_content(name: str, component: ComponentEntry, form: PackageFormat)
         facts = {"metadata": component.metadata, "other_keys": component.other_keys}
         content: dict[str, Any] = {"component_name": name, "variants": _newer(component, with_facts=True)}
         return content | with_ortpkg_facts(component.additional_metadata, facts)
-    older = {variant: metadata_body(entry) for variant, entry in component.variants.items()}
+    older = {variant: metadata_body(entry, form=form) for variant, entry in component.variants.items()}
     content = {"component_model_name": name, "model_variants": older}
     content |= {"variants": _newer(component, with_facts=False)} if form is PackageFormat.UNIVERSAL else {}
     content |= {"metadata": thaw(component.metadata)} if component.metadata else {}

@@ -17,7 +17,7 @@ from ortpkg.package.component_format import FACTS
 from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS, ORT
 from ortpkg.package.frozen import EMPTY, thaw
 from ortpkg.package.metadata_format import sanitize_model_id
-from ortpkg.package.package_info import Constraints
+from ortpkg.package.package_info import Constraints, PackageFormat
 
 _CPU_DEVICE = "cpu"
 
@@ -52,11 +52,13 @@ class VariantEntry:
     other_keys: Mapping[str, Any] = EMPTY
 
 
-def metadata_body(entry: VariantEntry, *, file_key: str = "model_file") -> dict[str, Any]:
+def metadata_body(entry: VariantEntry, *, form: PackageFormat, file_key: str = "model_file") -> dict[str, Any]:
     """The variant for ``model_variants``; ``file_key`` is ``file`` in packages of the pull request's drafts.
 
-    What only the component generation has a meaning for stands under its own keys, which this generation ignores.
+    Options stand in ``variants`` alone where there is that list too: onnxruntime 1.26 and 1.27 do not know them, and
+    a path among them would mean two things. ``executor_info`` is kept for those who know it.
     """
+    is_alone = form is PackageFormat.METADATA
     constraints = {
         key: value
         for key in ("ep", "device", "architecture", "ep_compatibility_info")
@@ -66,8 +68,9 @@ def metadata_body(entry: VariantEntry, *, file_key: str = "model_file") -> dict[
         "model_id": entry.model_id,
         file_key: entry.model_file,
         "constraints": constraints,
-        "session_options": thaw(entry.session_options),
-        "provider_options": thaw(entry.provider_options),
+        "session_options": thaw(entry.session_options) if is_alone else None,
+        "provider_options": thaw(entry.provider_options) if is_alone else None,
+        "executor_info": _others_executor_info(entry) if is_alone else None,
         "metadata": thaw(entry.metadata),
     }
     body = {key: value for key, value in parts.items() if value}
@@ -125,7 +128,12 @@ def _executor_info(entry: VariantEntry) -> dict[str, Any]:
     options = {"session_options": entry.session_options, "provider_options": entry.provider_options}
     ort = {"model_file": entry.model_file, **options, **entry.ort_payload}
     named = {key: thaw(value) for key, value in ort.items() if value}
-    return ({ORT: named} if named else {}) | {key: thaw(value) for key, value in entry.executor_info.items()}
+    return ({ORT: named} if named else {}) | dict(thaw(entry.executor_info))
+
+
+def _others_executor_info(entry: VariantEntry) -> dict[str, Any]:
+    """What is not said already by the keys of the metadata generation."""
+    return ({ORT: thaw(entry.ort_payload)} if entry.ort_payload else {}) | dict(thaw(entry.executor_info))
 
 
 def _facts(entry: VariantEntry) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _run_model(runtime: OnnxRuntime, wanted: Walk, at: _Position, seen: dict[str
 
 def _run(session: Session, wanted: Walk, at: _Position, seen: dict[str, Any]) -> None:
     at.stage = Stage.RUN
-    outputs = session.run({"x": wanted.feed})
+    outputs = session.run({wanted.input_name: wanted.feed})
     seen["outputs"] = {name: value.elements for name, value in outputs.items()}
 
 

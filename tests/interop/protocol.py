@@ -59,7 +59,7 @@ class Walk:
         component: the one to select; None stops after the references.
         session: whether to go on to a session and a run.
         own_options: session options of the caller; None lets the package's apply.
-        feed: for the input "x".
+        feed: for the model's only input, ``input_name``.
     """
 
     root: str
@@ -69,6 +69,7 @@ class Walk:
     session: bool = True
     own_options: Mapping[str, str] | None = None
     feed: FloatTensor = FloatTensor(shape=(2,), elements=(1.0, 2.0))
+    input_name: str = "x"
     is_model: bool = False
 
     def dump(self) -> str:
