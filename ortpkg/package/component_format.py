@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortpkg.ep_names import is_known_ep
+from ortpkg.ep_names import CPU_EP, is_known_ep
 from ortpkg.errors import quoted
 from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.executor_info import NO_EXECUTOR_INFO, ORT, ExecutorInfo, read_executor_info
@@ -215,7 +215,7 @@ class _ComponentReader:
             name=self._name,
             directory=Path(directory),
             variants=tuple(variant for variant in variants if variant is not None),
-            metadata=self._read_facts(body, source),
+            metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
             additional_metadata=freeze(body.get("additional_metadata")),
             source=source,
         )
@@ -237,26 +237,22 @@ class _ComponentReader:
             self._check_model(name, executor_info, folder, source)
         stated, constraints = self._read_constraints(body, source)
         additional_metadata = body.get("additional_metadata")
+        facts = EMPTY if additional_metadata is None else facts_of(body, source, self._references)
         return VariantInfo(
             name=name,
             component_name=self._name,
             directory=Path(folder.path),
             model_path=executor_info.model_path,
-            constraints=constraints,
+            constraints=_completed(constraints, facts["constraints"]) if "constraints" in facts else constraints,
             session_options=executor_info.session_options,
             provider_options=executor_info.provider_options,
             executor_info=executor_info.payloads,
             component_constraints=stated,
             has_directory=exists,
-            metadata=EMPTY if additional_metadata is None else self._read_facts(body, source),
+            metadata=freeze(facts.get("metadata", EMPTY)),
             additional_metadata=freeze(additional_metadata),
             source=source,
         )
-
-    def _read_facts(self, body: Mapping[str, Any], source: Source) -> Mapping[str, Any]:
-        """What ortpkg knows of a component or variant (K24)."""
-        facts: Mapping[str, Any] = freeze(facts_of(body, source, self._references).get("metadata", EMPTY))
-        return facts
 
     def _resolve_directory(self, name: str, declared: str | None, base: str, source: Source) -> Place | None:
         """The variant's folder, which may be missing where the rules allow it; None, with a finding, otherwise."""
@@ -305,3 +301,9 @@ class _ComponentReader:
             meant = Constraints(ep=ep, device=device, ep_compatibility_info=key[2] or None)
             known = self._constraints[key] = (stated, meant)
         return known
+
+
+def _completed(constraints: Constraints, facts: Mapping[str, str]) -> Constraints:
+    """With what only ``additional_metadata.ortpkg`` can say: the architecture, and the device of a CPU variant."""
+    device = constraints.device or (facts.get("device") if constraints.ep == CPU_EP else None)
+    return replace(constraints, device=device, architecture=facts.get("architecture"))
