@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ortpkg.api.model_variant import ModelVariant
     from ortpkg.api.verify import record_digests, verify
     from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
+    from ortpkg.authoring.dedup import DedupReport, dedup
+    from ortpkg.authoring.diff import PackageDiff, diff
     from ortpkg.authoring.new_variant import NewVariant
     from ortpkg.authoring.package_checks import validate
     from ortpkg.session.inference_session import InferenceSession
@@ -25,16 +27,20 @@ if TYPE_CHECKING:
 #: Public name → the module that has it.
 _LAZY: dict[str, str] = {
     "ComponentModel": "ortpkg.api.model_package",
+    "DedupReport": "ortpkg.authoring.dedup",
     "ExecutionMode": "ortpkg.session.options",
     "GraphOptimizationLevel": "ortpkg.session.options",
     "InferenceSession": "ortpkg.session.inference_session",
     "ModelPackage": "ortpkg.api.model_package",
     "ModelVariant": "ortpkg.api.model_variant",
     "NewVariant": "ortpkg.authoring.new_variant",
+    "PackageDiff": "ortpkg.authoring.diff",
     "RunOptions": "ortpkg.session.options",
     "SessionOptions": "ortpkg.session.options",
     "add_variant": "ortpkg.authoring.create",
     "create": "ortpkg.authoring.create",
+    "dedup": "ortpkg.authoring.dedup",
+    "diff": "ortpkg.authoring.diff",
     "init_package": "ortpkg.authoring.create",
     "pack": "ortpkg.api.archive",
     "record_digests": "ortpkg.api.verify",
@@ -46,17 +52,21 @@ _LAZY: dict[str, str] = {
 
 __all__ = [
     "ComponentModel",
+    "DedupReport",
     "ExecutionMode",
     "GraphOptimizationLevel",
     "InferenceSession",
     "ModelPackage",
     "ModelVariant",
     "NewVariant",
+    "PackageDiff",
     "RunOptions",
     "SessionOptions",
     "__version__",
     "add_variant",
     "create",
+    "dedup",
+    "diff",
     "errors",
     "init_package",
     "pack",

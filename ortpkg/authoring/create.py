@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from ortpkg.authoring.document_edits import (
     removing_variant,
     variant_folder,
 )
+from ortpkg.authoring.joining import join_variant
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
@@ -130,6 +132,7 @@ def add_variant(
     compatibility_info: str | None = None,
     session_options: Mapping[str, str] = EMPTY,
     provider_options: Mapping[str, str] = EMPTY,
+    share_weights: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
@@ -139,6 +142,9 @@ def add_variant(
 
     Only the component's metadata.json changes (K18), and digests.json; manifest.json does when the component is new.
     What the flags leave open comes from the model's own metadata; see :class:`NewVariant`.
+
+    With ``share_weights``, external data that a variant of the component has already is not copied: the model joins
+    that one's folder (``joining.py``). ``notify`` is told how many bytes that saved, or why none.
 
     Raises:
         AuthoringError: the variant's name is taken or not portable, its inputs or outputs differ from its siblings'
@@ -167,7 +173,12 @@ def add_variant(
         recover(target, operations=operations)
         package = open_package(target)
         change = _adding(package, component, prepared, force, notify)
-        commit_change(target, change, operations=operations, progress=progress)
+        commit = partial(commit_change, target, operations=operations, progress=progress)
+        existing = package.component(component) if share_weights else None
+        if existing is None or not join_variant(
+            package, existing, prepared, commit=commit, notify=notify, progress=progress
+        ):
+            commit(change)
         return open_package(target)
 
 

@@ -250,7 +250,7 @@ def _adding_component(
 
 def _placed(package: PackageInfo, component: ComponentInfo, variant: str, entry: VariantEntry) -> VariantEntry:
     """The entry for a component that is declared in the root, where ``variant_folder`` is no folder of its own."""
-    if component.directory != package.root:
+    if component.directory != package.root or entry.directory is not None:
         return entry
     return replace(entry, directory=variant_folder(package, component.name, entry.model_id or variant))
 

@@ -39,6 +39,10 @@ def command(
     provider_options: Annotated[
         _Options, typer.Option("--provider-option", metavar="KEY=VALUE", help="An option of the EP. Repeatable.")
     ] = None,
+    share_weights: Annotated[
+        bool,
+        typer.Option("--share-weights", help="Do not copy external data that another variant of the component has."),
+    ] = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -56,6 +60,7 @@ def command(
             compatibility_info=compatibility_info,
             session_options=parse_options("--session-option", session_options),
             provider_options=parse_options("--provider-option", provider_options),
+            share_weights=share_weights,
             force=force,
             progress=progress,
             notify=output.warning,

@@ -25,6 +25,8 @@ COMMANDS: dict[str, str] = {
     "init": "ortpkg.cli.init",
     "add-variant": "ortpkg.cli.add_variant",
     "remove-variant": "ortpkg.cli.remove_variant",
+    "dedup": "ortpkg.cli.dedup",
+    "diff": "ortpkg.cli.diff",
     "inspect": "ortpkg.cli.inspect",
     "validate": "ortpkg.cli.validate",
     "verify": "ortpkg.cli.verify",

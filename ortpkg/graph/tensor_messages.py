@@ -79,13 +79,14 @@ class ModelMessage:
     """A serialized ModelProto, seen as the tensors in it.
 
     Attributes:
+        data: the serialized message.
         tensors: in the order in which they stand: initializers, sparse ones as values and indices, and tensors in
             attributes, of all graphs, functions and training graphs.
     """
 
     def __init__(self, data: memoryview, *, limits: ModelLimits = _DEFAULT_LIMITS) -> None:
         """Reads the structure. WireFormatError where ``data`` is no such message, or leaves open what it means."""
-        self._data = data
+        self.data = data
         self._limits = limits
         self._field_count = 0
         self.tensors: list[TensorMessage] = []
@@ -94,14 +95,14 @@ class ModelMessage:
 
     def replaced(self, replacements: Mapping[int, bytes]) -> list[Piece]:
         """The model with other tensors: ``start`` of a tensor → the message to put there."""
-        return _merged(self._compose(self._root, replacements) or [(0, len(self._data))])
+        return _merged(self._compose(self._root, replacements) or [(0, len(self.data))])
 
     def _read(self, message: _Message, depth: int) -> None:
         if depth > self._limits.subgraph_depth:
             raise WireFormatError(f"graphs are nested deeper than {self._limits.subgraph_depth} levels")
         leading = _LEADING_FIELDS[message.kind]
         seen: set[int] = set()
-        for number, field_start, body, end in fields(self._data, message.start, message.stop):
+        for number, field_start, body, end in fields(self.data, message.start, message.stop):
             self._count_field()
             if number not in leading or body < 0:
                 continue
@@ -122,12 +123,12 @@ class ModelMessage:
     def _read_tensor(self, start: int, stop: int, *, is_initializer: bool) -> TensorMessage:
         raw: tuple[int, int] | None = None
         kept: list[bytes] = []
-        for number, field_start, body, end in fields(self._data, start, stop):
+        for number, field_start, body, end in fields(self.data, start, stop):
             self._count_field()
             if number == _TENSOR_RAW_DATA and body >= 0:
                 raw = body, end - body  # the last one counts
             else:
-                kept.append(bytes(self._data[field_start:end]))
+                kept.append(bytes(self.data[field_start:end]))
         try:
             header = onnx.TensorProto.FromString(b"".join(kept))
         except DecodeError as error:

@@ -1,0 +1,185 @@
+"""The folders of a component, as sharing weights sees them: models, contents, and what forbids it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ortpkg.authoring.contents import ContentKey
+from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, read_model_weights
+from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES, whole_file
+from ortpkg.authoring.variant_places import ComponentDocument
+from ortpkg.errors import quoted
+from ortpkg.package.composed_file import FileRange
+from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.findings import listed
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantFolder:
+    """A folder with the models of one or more variants.
+
+    Attributes:
+        path: absolute.
+        variants: those whose folder it is, in declaration order.
+        models: of these, each once.
+        why_not_host: why no other model may join; "" if it may.
+        why_not_movable: why its models may not join another folder; "" if they may.
+        why_not_editable: why its models may not be replaced where they are; "" if they may.
+    """
+
+    path: Path
+    variants: tuple[VariantInfo, ...]
+    models: tuple[ModelWeights, ...]
+    why_not_host: str = ""
+    why_not_movable: str = ""
+    why_not_editable: str = ""
+
+    def variants_of(self, model: ModelWeights) -> list[VariantInfo]:
+        return [variant for variant in self.variants if variant.model_path == model.path]
+
+    @property
+    def files(self) -> dict[Path, None]:
+        """Every file that its models need, once."""
+        return dict.fromkeys(path for model in self.models for path in model.files)
+
+
+def read_component_folders(
+    package: PackageInfo, component: ComponentInfo, document: ComponentDocument
+) -> list[VariantFolder]:
+    """The folders of a component in the order of their first variants; ModelError where a model is damaged."""
+    grouped: dict[Path, list[VariantInfo]] = {}
+    for variant in component.variants:
+        grouped.setdefault(variant.directory, []).append(variant)
+    folders = [_read_folder(path, variants, document) for path, variants in grouped.items()]
+    used = [
+        path
+        for each in package.components
+        for variant in each.variants
+        for path in (
+            *_option_folders(variant),
+            *((variant.directory, variant.model_path) if each is not component else ()),
+        )
+        if path is not None
+    ]
+    # The older generation names a variant's folder, the newer one its path below the component's.
+    must_be_child = package.format is not PackageFormat.COMPONENT
+    return [
+        _confined(folder, folders, used)
+        if component.directory in ([folder.path.parent] if must_be_child else folder.path.parents)
+        else _unchangeable(folder)
+        for folder in folders
+    ]
+
+
+def _option_folders(variant: VariantInfo) -> list[Path]:
+    """Places in the package that session options name."""
+    return [Path(variant.session_options[key]) for key in PATH_SESSION_OPTIONS if variant.session_options.get(key)]
+
+
+def _read_folder(path: Path, variants: list[VariantInfo], document: ComponentDocument) -> VariantFolder:
+    without_model = next((variant for variant in variants if variant.model_path is None), None)
+    if without_model is not None:
+        reason = f"variant {quoted(without_model.name)} is a set of files, not one model"
+        return _without_models(path, variants, reason)
+    if any(_option_folders(variant) for variant in variants):
+        return _without_models(path, variants, "its session options name a folder of their own")
+    paths = dict.fromkeys(variant.model_path for variant in variants if variant.model_path is not None)
+    folder = VariantFolder(
+        path=path, variants=tuple(variants), models=tuple(read_model_weights(model) for model in paths)
+    )
+    reasons = (document.why_not_movable(variant) for variant in variants)
+    why_not_editable = next((reason for reason in reasons if reason), "")
+    return replace(
+        folder,
+        why_not_host=_why_not_host(folder, document),
+        why_not_movable=why_not_editable or _why_not_movable(folder),
+        why_not_editable=why_not_editable,
+    )
+
+
+def _without_models(path: Path, variants: Sequence[VariantInfo], reason: str) -> VariantFolder:
+    return VariantFolder(
+        path=path,
+        variants=tuple(variants),
+        models=(),
+        why_not_host=reason,
+        why_not_movable=reason,
+        why_not_editable=reason,
+    )
+
+
+def _why_not_host(folder: VariantFolder, document: ComponentDocument) -> str:
+    if any(variant.source.document != document.path for variant in folder.variants):
+        return f"it is not declared in {document.path}"
+    outside = [path for path in folder.files if not path.is_relative_to(folder.path)]
+    if outside:
+        return f"its file {quoted(outside[0].name)} lies outside its folder"
+    # The onnx package refuses to read such files.
+    linked = [path for path in folder.files if path.stat().st_nlink > 1]
+    return f"its file {quoted(linked[0].name)} has several names (hard links)" if linked else ""
+
+
+def _why_not_movable(folder: VariantFolder) -> str:
+    needed = folder.files
+    if any(not path.is_relative_to(folder.path) for path in needed):
+        return "its files lie outside its folder"
+    others = [path for path in _files_below(folder.path) if path not in needed]
+    names = [path.relative_to(folder.path).as_posix() for path in others]
+    return f"its folder holds other files: {listed(names)}" if names else ""
+
+
+def _confined(folder: VariantFolder, all_folders: Iterable[VariantFolder], used: Iterable[Path]) -> VariantFolder:
+    """``folder``, with a reason against all changes where something else uses what is in it."""
+    others = [path for each in all_folders if each is not folder for path in (each.path, *each.files)]
+    is_used = any(path.is_relative_to(folder.path) or folder.path.is_relative_to(path) for path in used)
+    if is_used or any(path.is_relative_to(folder.path) for path in others):
+        return _unchangeable(folder)
+    return folder
+
+
+def _unchangeable(folder: VariantFolder) -> VariantFolder:
+    reason = "its folder is not its own"
+    return replace(
+        folder,
+        why_not_host=folder.why_not_host or reason,
+        why_not_movable=folder.why_not_movable or reason,
+        why_not_editable=folder.why_not_editable or reason,
+    )
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return [Path(parent, name) for parent, _, names in os.walk(folder) for name in sorted(names)]
+
+
+def ranges_of(models: Iterable[ModelWeights], smallest_embedded_nbytes: int | None) -> list[FileRange]:
+    """Everything of the models that could be equal to something: tensors, and files that are taken as a whole."""
+    ranges: list[FileRange] = []
+    for model in models:
+        ranges += [tensor.data for tensor in model.external]
+        ranges += [tensor.data for tensor in embedded_tensors(model, smallest_embedded_nbytes)]
+        ranges += [whole_file(path) for path in (*sorted(model.opaque), *model.context_files)]
+    return ranges
+
+
+def embedded_tensors(model: ModelWeights, smallest_nbytes: int | None) -> list[StoredTensor]:
+    """Initializers in the model that may move out of it; None: none may."""
+    if smallest_nbytes is None:
+        return []
+    return [tensor for tensor in model.embedded if tensor.data.nbytes >= smallest_nbytes]
+
+
+def shareable_contents(
+    model: ModelWeights, keys: Mapping[FileRange, ContentKey], smallest_embedded_nbytes: int | None
+) -> dict[ContentKey, FileRange]:
+    """What of a model is worth sharing: content → where it has it (in a data file, if anywhere there)."""
+    found: dict[ContentKey, FileRange] = {}
+    for tensor in (*model.external, *embedded_tensors(model, smallest_embedded_nbytes)):
+        if tensor.data.path not in model.opaque and tensor.data.nbytes >= SMALLEST_SHARED_NBYTES:
+            found.setdefault(keys[tensor.data], tensor.data)
+    for path in model.opaque:
+        found.setdefault(keys[whole_file(path)], whole_file(path))
+    return found

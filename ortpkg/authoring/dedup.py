@@ -1,0 +1,265 @@
+"""``dedup``: weights that several variants of a component have are stored once, in a folder that they share.
+
+Planned first (``sharing_plan.py``), then carried out through ``package.transaction``, one commit point per component:
+whatever goes wrong, each component is the old or the new one, and the package is valid.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
+from ortpkg.authoring.sharing_plan import ComponentPlan, SharedLayout, SharingGroup, SharingOptions, plan_component
+from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
+from ortpkg.package.digests import list_files, read_digests
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.hashing import Progress, hash_files
+from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.package.package_lock import lock_package
+from ortpkg.package.path_resolver import is_link
+from ortpkg.package.reader import open_package
+from ortpkg.package.transaction import PackageChange, commit_change, recover
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedVariant:
+    """A variant whose model came to lie in another place; paths are relative to the package root, with ``/``."""
+
+    component: str
+    variant: str
+    folder: str
+    model_file: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutVariant:
+    """A variant that has weights in common with another one, but could not share them; ``reason`` says why."""
+
+    component: str
+    variant: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DedupReport:
+    """What ``dedup`` did, or with ``dry_run`` would do.
+
+    Attributes:
+        root: of the package.
+        moved: variants whose model lies elsewhere now, in the order of the package.
+        removed: files that are gone → size in bytes; paths are relative to the root, with ``/``.
+        added: files that were written → size in bytes.
+        left_out: variants that could not share.
+        is_dry_run: nothing was changed.
+    """
+
+    root: Path
+    moved: tuple[SharedVariant, ...] = ()
+    removed: Mapping[str, int] = field(default_factory=dict)
+    added: Mapping[str, int] = field(default_factory=dict)
+    left_out: tuple[LeftOutVariant, ...] = ()
+    is_dry_run: bool = False
+
+    @property
+    def saved_nbytes(self) -> int:
+        """How much smaller the package's models and data are."""
+        return sum(self.removed.values()) - sum(self.added.values())
+
+
+def dedup(
+    root: str | PathLike[str],
+    *,
+    layout: str = SharedLayout.COMMON_DIRECTORY,
+    externalize_nbytes: int | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> DedupReport:
+    """Stores weights that several variants of a component have once. Nothing to save: nothing is changed.
+
+    Equal is what has the same bytes, whatever it is called and however it is packed: data files, and tensors of 1 KiB
+    and more in data files. Models that share lie in one folder, beside the data, so that each loads by its path alone
+    in every runtime.
+
+    Args:
+        root: the package.
+        layout: "common-directory", or "shared-weights": what is shared lies in ``shared_weights/<SHA-256>/model.data``
+            in that folder.
+        externalize_nbytes: weights of that size and more in the ONNX files themselves (at least 1024) are shared too.
+        dry_run: only say what would be done.
+        progress: called with (file, bytes done, bytes in total) while files are read and copied.
+        notify: told what is waited for, a sentence each; left out, it is logged.
+        operations: how the disk is changed.
+
+    Raises:
+        UsageError: another layout, or ``externalize_nbytes`` below 1024 (such tensors may be shapes that are needed
+            when a model is loaded).
+        ModelError: a variant's model or data is damaged.
+        DigestMismatchError: a file that would be taken apart is not as digests.json records it.
+        AuthoringError: the package holds symbolic links, or the disk is full.
+        PackageError: ``root`` is no valid package.
+        PackageBusyError: another command does not finish changing it.
+    """
+    options = _checked_options(layout, externalize_nbytes)
+    target = Path(os.path.abspath(root))  # noqa: PTH100  # Path.resolve would follow links
+    package = open_package(target)
+    if dry_run:
+        return _Deduplication(package, options, progress).plan_all()
+    with lock_package(target, on_wait=notify or logger.warning):
+        recover(target, operations=operations)
+        return _Deduplication(open_package(target), options, progress).carry_out(operations)
+
+
+def _checked_options(layout: str, externalize_nbytes: int | None) -> SharingOptions:
+    known = [str(each) for each in SharedLayout]
+    if layout not in known:
+        raise UsageError(f"the layout {quoted(layout)} is none of {', '.join(known)}")
+    if externalize_nbytes is not None and externalize_nbytes < SMALLEST_SHARED_NBYTES:
+        raise UsageError(
+            f"weights below {SMALLEST_SHARED_NBYTES} bytes stay in the model, {externalize_nbytes} was given: they may "
+            "be shapes that are needed when it is loaded"
+        )
+    return SharingOptions(layout=SharedLayout(layout), smallest_embedded_nbytes=externalize_nbytes)
+
+
+class _Deduplication:
+    """One run over a package; gathers the report."""
+
+    def __init__(self, package: PackageInfo, options: SharingOptions, progress: Progress | None) -> None:
+        check_no_links(package)
+        self._package = package
+        self._options = options
+        self._progress = progress
+        self._moved: list[SharedVariant] = []
+        self._removed: dict[str, int] = {}
+        self._added: dict[str, int] = {}
+        self._left_out: list[LeftOutVariant] = []
+
+    def plan_all(self) -> DedupReport:
+        for component in self._package.components:
+            self._record(plan_component(self._package, component, self._options, progress=self._progress))
+        return self._report(is_dry_run=True)
+
+    def carry_out(self, operations: FileOperations | None) -> DedupReport:
+        root = self._package.root
+        for component in self._package.components:
+            # The plan keeps model files mapped, which Windows could not delete then: it is gone before the commit.
+            for change in self._changes_of(component):
+                commit_change(root, change, operations=operations, progress=self._progress)
+        return self._report(is_dry_run=False)
+
+    def _changes_of(self, component: ComponentInfo) -> list[PackageChange]:
+        plan = plan_component(self._package, component, self._options, progress=self._progress)
+        self._record(plan)
+        if not plan.groups:
+            return []
+        verify_recorded(self._package, _files_read(plan.groups), self._progress)
+        document = plan.document
+        changes = []
+        hosts = [variant for group in plan.groups for variant in group.host.variants]
+        if (naming := document.naming_model_files(hosts)) is not None:
+            changes.append(PackageChange(documents=(naming,), new_directories={}))
+            document = document.after(naming)
+        places = {name: place for group in plan.groups for name, place in group.places.items()}
+        root = self._package.root
+        removes = [path for group in plan.groups for path in (*group.removed_folders, *group.removed_files)]
+        new_files = {
+            _relative(group.host.path / location, root): content
+            for group in plan.groups
+            for location, content in group.new_files.items()
+        }
+        moved = document.change(places)
+        assert moved is not None, "a group has at least one variant whose model gets another name"
+        changes.append(
+            PackageChange(
+                documents=(moved,),
+                new_directories={},
+                new_files=new_files,
+                removes=tuple(_relative(path, root) for path in removes),
+            )
+        )
+        return changes
+
+    def _record(self, plan: ComponentPlan) -> None:
+        root, component = self._package.root, plan.component
+        places = {name: place for group in plan.groups for name, place in group.places.items()}
+        for variant in component.variants:
+            if variant.name in places:
+                place = places[variant.name]
+                self._moved.append(
+                    SharedVariant(
+                        component=component.name,
+                        variant=variant.name,
+                        folder=_relative(place.folder, root),
+                        model_file=_relative(place.folder / place.model_file, root),
+                    )
+                )
+            elif variant.name in plan.left_out:
+                reason = plan.left_out[variant.name]
+                self._left_out.append(LeftOutVariant(component=component.name, variant=variant.name, reason=reason))
+        for group in plan.groups:
+            self._removed |= {_relative(path, root): nbytes for path, nbytes in group.freed.items()}
+            self._added |= {
+                _relative(group.host.path / location, root): content.nbytes
+                for location, content in group.new_files.items()
+            }
+
+    def _report(self, *, is_dry_run: bool) -> DedupReport:
+        return DedupReport(
+            root=self._package.root,
+            moved=tuple(self._moved),
+            removed=self._removed,
+            added=self._added,
+            left_out=tuple(self._left_out),
+            is_dry_run=is_dry_run,
+        )
+
+
+def check_no_links(package: PackageInfo) -> None:
+    """AuthoringError where the package holds a link: what leads to a file that is to go cannot be known then."""
+    for name in list_files(package.root):
+        if is_link((package.root / name).lstat()):
+            raise AuthoringError(
+                f"{quoted(name)} is a symbolic link: weights are shared only in packages of plain files"
+            )
+
+
+def verify_recorded(package: PackageInfo, paths: Iterable[Path], progress: Progress | None) -> None:
+    """Compares files with digests.json before they are taken apart, so that damage is not recorded as if it were good.
+
+    DigestMismatchError for the first that differs; a file that is not recorded is as it is.
+    """
+    recorded = read_digests(package.root)
+    if recorded is None:
+        return
+    names = {_relative(path, package.root): path for path in paths}
+    known = {name: path for name, path in names.items() if name in recorded.files}
+    for name, found in hash_files(known, progress=progress).items():
+        if isinstance(found, OSError):
+            raise AuthoringError(f"cannot read {quoted(name)}: {quoted(found.strerror or found)}") from found
+        expected = recorded.files[name].digests
+        if found.digest.sha256 not in expected:
+            raise DigestMismatchError(
+                f"{quoted(name)} is not as digests.json records it: its weights are not shared; see ortpkg verify",
+                file=name,
+                expected=expected[-1],
+                actual=found.digest.sha256,
+                path=package.root,
+            )
+
+
+def _files_read(groups: Iterable[SharingGroup]) -> list[Path]:
+    return list(dict.fromkeys(path for group in groups for _, joined in group.joined for path in joined.model.files))
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()

@@ -1,0 +1,316 @@
+"""``diff``: what two packages differ in, by what they mean and not by how they are written.
+
+The generation of the format, where files lie, how data is packed and the order of keys make no difference.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_mappings, diff_models
+from ortpkg.authoring.model_weights import read_model_weights
+from ortpkg.devices.hardware import DeviceType
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import PackageError, quoted
+from ortpkg.package.component_format import FACTS
+from ortpkg.package.documents import read_document
+from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
+from ortpkg.package.frozen import thaw
+from ortpkg.package.hashing import Progress, hash_files
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo
+from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
+
+_FACT_OF_SIZE = "nbytes"  # of a variant: said as its size, which does not make two variants differ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantDiff:
+    """What differs in a variant that both packages have.
+
+    Attributes:
+        component, variant: which.
+        facts: constraints, options, recorded facts, and whether it is one model or a set of files.
+        files: further files in its folder, such as compiled contexts → (old, new) SHA-256; "" where there is none.
+        model: what differs in the models; None for sets of files.
+        old_nbytes, new_nbytes: of all files that it needs.
+    """
+
+    component: str
+    variant: str
+    facts: tuple[Change, ...]
+    files: Mapping[str, tuple[str, str]]
+    model: ModelDiff | None
+    old_nbytes: int
+    new_nbytes: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.facts or self.files or (self.model is not None and not self.model.is_empty))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageDiff:
+    """What differs between two packages; ``is_equal`` where nothing does.
+
+    Attributes:
+        facts: name, version, description, inputs and outputs, the order of components, additional metadata.
+        components_removed, components_added: names.
+        variants_removed, variants_added: (component, variant), of component models that both have.
+        variants_changed: those that differ, in the old package's order.
+        files: of the samples → (old, new) SHA-256; "" where there is none.
+        old_nbytes, new_nbytes: size of all files.
+        old_format, new_format: generation of the format; a difference is none of meaning.
+    """
+
+    facts: tuple[Change, ...] = ()
+    components_removed: tuple[str, ...] = ()
+    components_added: tuple[str, ...] = ()
+    variants_removed: tuple[tuple[str, str], ...] = ()
+    variants_added: tuple[tuple[str, str], ...] = ()
+    variants_changed: tuple[VariantDiff, ...] = ()
+    files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    old_nbytes: int = 0
+    new_nbytes: int = 0
+    old_format: str = ""
+    new_format: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        return not (
+            self.facts
+            or self.components_removed
+            or self.components_added
+            or self.variants_removed
+            or self.variants_added
+            or self.variants_changed
+            or self.files
+        )
+
+
+def diff(old: str | PathLike[str], new: str | PathLike[str], *, progress: Progress | None = None) -> PackageDiff:
+    """Compares two packages, in any format that ortpkg reads. Weights are streamed, nothing is run.
+
+    Components and variants are matched by name, weights by name within their model.
+
+    Raises:
+        PackageError: one of them is no valid package.
+        ModelError: a model is damaged.
+    """
+    ours, theirs = _Package(open_package(Path(old)), progress), _Package(open_package(Path(new)), progress)
+    compared = (_diff_variant(ours, theirs, key) for key in ours.variants if key in theirs.variants)
+    return PackageDiff(
+        facts=tuple(_diff_facts(ours.info, theirs.info)),
+        components_removed=tuple(name for name in ours.names if name not in theirs.names),
+        components_added=tuple(name for name in theirs.names if name not in ours.names),
+        variants_removed=tuple(key for key in ours.variants if key not in theirs.variants and key[0] in theirs.names),
+        variants_added=tuple(key for key in theirs.variants if key not in ours.variants and key[0] in ours.names),
+        variants_changed=tuple(each for each in compared if not each.is_empty),
+        files=_diff_files(ours.sidecar_files(), theirs.sidecar_files(), progress),
+        old_nbytes=_total_nbytes(ours.info.root.rglob("*")),
+        new_nbytes=_total_nbytes(theirs.info.root.rglob("*")),
+        old_format=ours.info.format.value,
+        new_format=theirs.info.format.value,
+    )
+
+
+class _Package:
+    """One of the two packages."""
+
+    def __init__(self, info: PackageInfo, progress: Progress | None) -> None:
+        self.info = info
+        self.progress = progress
+        self.names = [component.name for component in info.components]
+        self.variants = {
+            (component.name, variant.name): variant for component in info.components for variant in component.variants
+        }
+        self._needed = {key: self._needed_files(variant) for key, variant in self.variants.items()}
+        self._of_models = {path for needed in self._needed.values() for path in needed}
+
+    def nbytes_of(self, key: tuple[str, str]) -> int:
+        """Size of a variant's model and data, or of all its files where it is a set of files."""
+        return _total_nbytes(self._needed[key] or self.other_files(key).values())
+
+    def other_files(self, key: tuple[str, str]) -> dict[str, Path]:
+        """Files in a variant's folder that are no model or data of any variant; name → path."""
+        folder = self.variants[key].directory
+        return _files_below(folder, without=self._of_models | self._documents())
+
+    def sidecar_files(self) -> dict[str, Path]:
+        """The files of the samples."""
+        return {
+            f"{SAMPLES_DIRECTORY}/{name}": path
+            for name, path in _files_below(self.info.root / SAMPLES_DIRECTORY).items()
+        }
+
+    def _documents(self) -> set[Path]:
+        return {self.info.root / component.source.document for component in self.info.components} | {
+            self.info.root / name for name in (MANIFEST, PIPELINE, DIGESTS_FILE)
+        }
+
+    def _needed_files(self, variant: VariantInfo) -> tuple[Path, ...]:
+        if variant.model_path is None:
+            return ()
+        weights = read_model_weights(variant.model_path, data_folder=data_folder_of(variant))
+        return (weights.path, *weights.data_files)
+
+
+def data_folder_of(variant: VariantInfo) -> Path:
+    """Where the data files of a variant that has a model are looked for."""
+    assert variant.model_path is not None, "the caller has checked it"
+    option = variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER)
+    return Path(option) if option else variant.model_path.parent
+
+
+def _diff_variant(ours: _Package, theirs: _Package, key: tuple[str, str]) -> VariantDiff:
+    old, new = ours.variants[key], theirs.variants[key]
+    facts = list(_diff_variant_facts(ours.info, old, theirs.info, new))
+    model = None
+    if old.model_path is not None and new.model_path is not None:
+        model = diff_models(
+            ModelPlace(path=old.model_path, data_folder=data_folder_of(old)),
+            ModelPlace(path=new.model_path, data_folder=data_folder_of(new)),
+        )
+    elif old.model_path != new.model_path:
+        kinds = [("a model" if each.model_path is not None else "a set of files") for each in (old, new)]
+        facts.append(Change(what="kind", old=kinds[0], new=kinds[1]))
+    return VariantDiff(
+        component=key[0],
+        variant=key[1],
+        facts=tuple(facts),
+        files=_diff_files(ours.other_files(key), theirs.other_files(key), ours.progress),
+        model=model,
+        old_nbytes=ours.nbytes_of(key),
+        new_nbytes=theirs.nbytes_of(key),
+    )
+
+
+def _diff_facts(old: PackageInfo, new: PackageInfo) -> Iterator[Change]:
+    yield from diff_mappings("package", _facts_of(old), _facts_of(new))
+    yield from _diff_order("order of component models", old.components, new.components)
+    for component in old.components:
+        other = new.component(component.name)
+        if other is not None:
+            what = f"component {component.name}"
+            yield from diff_mappings(what, _component_facts(component), _component_facts(other))
+            yield from _diff_order(f"order of variants of {component.name}", component.variants, other.variants)
+    pipelines = [
+        read_document(each.root / PIPELINE, document=PIPELINE) if each.has_pipeline else None for each in (old, new)
+    ]
+    if pipelines[0] != pipelines[1]:
+        yield Change(what="pipeline", old=pipelines[0], new=pipelines[1])
+
+
+def _diff_order(
+    what: str, old: Sequence[ComponentInfo | VariantInfo], new: Sequence[ComponentInfo | VariantInfo]
+) -> Iterator[Change]:
+    """A change where those that both sides have come in another order; the order decides between equals."""
+    ours, theirs = [each.name for each in old], [each.name for each in new]
+    ours, theirs = [name for name in ours if name in theirs], [name for name in theirs if name in ours]
+    if ours != theirs:
+        yield Change(what=what, old=ours, new=theirs)
+
+
+def _pipeline_of(package: PackageInfo) -> Any:
+    return read_document(package.root / PIPELINE, document=PIPELINE) if package.has_pipeline else None
+
+
+def _facts_of(package: PackageInfo) -> dict[str, Any]:
+    return {
+        "name": package.name,
+        "version": package.version,
+        "description": package.description,
+        "inputs": list(map(_value_text, package.inputs)),
+        "outputs": list(map(_value_text, package.outputs)),
+        "additional_metadata": _foreign(package.additional_metadata),
+    }
+
+
+def _component_facts(component: ComponentInfo) -> dict[str, Any]:
+    return {
+        "metadata": thaw(component.metadata),
+        "additional_metadata": _foreign(component.additional_metadata),
+    }
+
+
+def _diff_variant_facts(
+    old_package: PackageInfo, old: VariantInfo, new_package: PackageInfo, new: VariantInfo
+) -> Iterator[Change]:
+    yield from diff_mappings("constraint", _constraints_of(old), _constraints_of(new))
+    for what in ("session_options", "provider_options"):
+        ours = _options_of(old_package, getattr(old, what))
+        yield from diff_mappings(what.rstrip("s").replace("_", " "), ours, _options_of(new_package, getattr(new, what)))
+    facts = [{key: value for key, value in thaw(each.metadata).items() if key != _FACT_OF_SIZE} for each in (old, new)]
+    yield from diff_mappings("fact", facts[0], facts[1])
+    payloads = [thaw({key: value for key, value in each.executor_info.items() if key != ORT}) for each in (old, new)]
+    yield from diff_mappings("executor info", payloads[0], payloads[1])
+    additional = [_foreign(each.additional_metadata) for each in (old, new)]
+    if additional[0] != additional[1]:
+        yield Change(what="additional_metadata", old=additional[0], new=additional[1])
+
+
+def _constraints_of(variant: VariantInfo) -> dict[str, str | None]:
+    """The component generation has no architecture, and states no device for the CPU provider, which has but one."""
+    constraints = variant.constraints
+    is_cpu = constraints.ep == CPU_EP and constraints.device is None
+    return {
+        "ep": constraints.ep,
+        "device": DeviceType.CPU.value if is_cpu else constraints.device,
+        "architecture": constraints.architecture,
+        "ep_compatibility_info": constraints.ep_compatibility_info,
+    }
+
+
+def _options_of(package: PackageInfo, options: Mapping[str, str]) -> dict[str, str]:
+    """Options, with paths into the package as relative ones."""
+    root = str(package.root)
+    return {
+        key: Path(value).relative_to(package.root).as_posix() if value.startswith(root + os.sep) else value
+        for key, value in options.items()
+    }
+
+
+def _foreign(additional: Any) -> Any:
+    """Additional metadata without what ortpkg keeps in it, which is compared for what it says."""
+    thawed = thaw(additional)
+    if isinstance(thawed, dict):
+        thawed.pop(FACTS, None)
+    return thawed or None
+
+
+def _value_text(value: ValueInfo) -> str:
+    sizes = "" if value.shape is None else ", ".join("?" if size is None else str(size) for size in value.shape)
+    image = "" if value.value_range is None else f" from {value.value_range[0]} to {value.value_range[1]}"
+    return f"{value.name}: {value.type}[{sizes}]{image}" if value.shape is not None else f"{value.name}: {value.type}"
+
+
+def _diff_files(
+    old: Mapping[str, Path], new: Mapping[str, Path], progress: Progress | None
+) -> dict[str, tuple[str, str]]:
+    digests = [_digests_of(files, progress) for files in (old, new)]
+    pairs = {name: (digests[0].get(name, ""), digests[1].get(name, "")) for name in dict.fromkeys((*old, *new))}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _digests_of(files: Mapping[str, Path], progress: Progress | None) -> dict[str, str]:
+    found = {}
+    for name, hashed in hash_files(files, progress=progress).items():
+        if isinstance(hashed, OSError):
+            raise PackageError(f"cannot read {quoted(name)}: {quoted(hashed.strerror or hashed)}", path=files[name])
+        found[name] = hashed.digest.sha256
+    return found
+
+
+def _files_below(folder: Path, without: Collection[Path] = ()) -> dict[str, Path]:
+    paths = sorted(Path(parent, name) for parent, _, names in os.walk(folder) for name in names)
+    return {path.relative_to(folder).as_posix(): path for path in paths if path not in without}
+
+
+def _total_nbytes(paths: Iterable[Path]) -> int:
+    return sum(path.lstat().st_size for path in paths if path.is_file())

@@ -1,0 +1,186 @@
+"""The weights of a model file: which tensors it has, and where the bytes of each lie. No weight is read.
+
+Everything is checked against the files' sizes, since models come from strangers: whoever holds a :class:`ModelWeights`
+can read every range in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path, PurePosixPath
+
+import onnx
+
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.variant_files import why_not_a_data_file
+from ortpkg.errors import ModelFileError, quoted
+from ortpkg.graph.byte_source import MappedFile
+from ortpkg.graph.external_data import external_data_info, is_external
+from ortpkg.graph.tensor_messages import ModelMessage, TensorMessage
+from ortpkg.graph.types import ElementType, stored_nbytes
+from ortpkg.graph.value_types import element_type_from_number
+from ortpkg.graph.wire_format import WireFormatError
+from ortpkg.package.composed_file import FileRange
+
+#: The keys of TensorProto.external_data whose meaning ONNX defines (docs/ExternalData.md). With any other, such as
+#: onnxruntime's "prepacked_...", the file holds more than the tensor's own range says.
+_KNOWN_KEYS = frozenset({"location", "offset", "length", "checksum"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTensor:
+    """A tensor and the bytes of its data: in a data file, or (``raw_data``) in the model itself.
+
+    Attributes:
+        location: of its data file as the model states it; None for one in the model.
+        has_length: whether the model states the length.
+    """
+
+    message: TensorMessage
+    data: FileRange
+    location: str | None
+    has_length: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWeights:
+    """A model file with its weights.
+
+    Attributes:
+        path: of the model file.
+        message: its content; it keeps the file mapped for as long as it lives.
+        external: tensors in data files.
+        embedded: initializers whose ``raw_data`` lies in the model.
+        opaque: data files that cannot be taken apart: ranges in them overlap, or they hold what only some reader knows.
+        context_locations: files of EPContext nodes, relative to the model's folder.
+    """
+
+    path: Path
+    message: ModelMessage
+    external: tuple[StoredTensor, ...]
+    embedded: tuple[StoredTensor, ...]
+    opaque: frozenset[Path]
+    context_locations: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        return self.path.parent
+
+    @property
+    def data_files(self) -> tuple[Path, ...]:
+        """Every data file once, in order of appearance."""
+        return tuple(dict.fromkeys(tensor.data.path for tensor in self.external))
+
+    @property
+    def context_files(self) -> tuple[Path, ...]:
+        return tuple(self.folder / location for location in self.context_locations)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that the model needs, itself first."""
+        return tuple(dict.fromkeys((self.path, *self.data_files, *self.context_files)))
+
+
+def read_model_weights(path: Path, *, data_folder: Path | None = None) -> ModelWeights:
+    """Reads where the weights of a model file lie.
+
+    ``data_folder`` is where its data files are looked for; None: beside it.
+
+    Raises ModelError where it is no model, a data file is missing, too short or behind a link, or a tensor's length is
+    not what its type and shape need.
+    """
+    facts = read_model_facts(path)  # refuses what is no model, and every location outside the folder
+    try:
+        message = ModelMessage(MappedFile(path).mapping())
+    except WireFormatError as error:
+        raise ModelFileError(f"{quoted(path)} cannot be edited: {error}") from error
+    external = tuple(_external_tensors(path, data_folder or path.parent, message.tensors))
+    contexts = tuple(PurePosixPath(each.location).as_posix() for each in facts.signature.context_files)
+    for location in contexts:
+        _check_data_file(path.parent, location, 1)
+    return ModelWeights(
+        path=path,
+        message=message,
+        external=external,
+        embedded=tuple(_embedded_tensors(path, message.tensors)),
+        opaque=_opaque_files(external),
+        context_locations=contexts,
+    )
+
+
+def _external_tensors(path: Path, folder: Path, tensors: Iterable[TensorMessage]) -> Iterator[StoredTensor]:
+    for tensor in tensors:
+        if not is_external(tensor.header):
+            continue
+        info = external_data_info(tensor.header)
+        needed = _stored_nbytes(tensor.header)
+        if info.length not in (None, needed):
+            raise ModelFileError(
+                f"tensor {quoted(tensor.header.name)} of {quoted(path)} has {info.length} bytes of external data; "
+                f"its type and shape need {needed}"
+            )
+        location = PurePosixPath(info.location).as_posix()
+        _check_data_file(folder, location, info.offset + needed)
+        yield StoredTensor(
+            message=tensor,
+            data=FileRange(folder / location, info.offset, needed),
+            location=info.location,
+            has_length=info.length is not None,
+        )
+
+
+def _embedded_tensors(path: Path, tensors: Iterable[TensorMessage]) -> Iterator[StoredTensor]:
+    for tensor in tensors:
+        if not tensor.is_initializer or tensor.raw is None or is_external(tensor.header):
+            continue
+        if tensor.raw[1] == _stored_nbytes(tensor.header):
+            yield StoredTensor(message=tensor, data=FileRange(path, *tensor.raw), location=None)
+
+
+def _stored_nbytes(tensor: onnx.TensorProto) -> int:
+    where = f"tensor {quoted(tensor.name)}"
+    element_type = element_type_from_number(tensor.data_type, where)
+    if element_type in (ElementType.UNDEFINED, ElementType.STRING) or any(size < 0 for size in tensor.dims):
+        raise ModelFileError(f"{where} has raw or external data, but no type and shape that can have it")
+    return stored_nbytes(element_type, prod(tensor.dims))
+
+
+def _check_data_file(folder: Path, location: str, nbytes: int) -> None:
+    if reason := why_not_a_data_file(folder, location, nbytes):
+        raise ModelFileError(f"data file {quoted(location)} in {quoted(folder)} {reason}")
+
+
+def _opaque_files(tensors: Iterable[StoredTensor]) -> frozenset[Path]:
+    ranges: dict[Path, set[tuple[int, int]]] = {}
+    opaque = set()
+    for tensor in tensors:
+        ranges.setdefault(tensor.data.path, set()).add((tensor.data.offset, tensor.data.nbytes))
+        if not {entry.key for entry in tensor.message.header.external_data} <= _KNOWN_KEYS:
+            opaque.add(tensor.data.path)
+    # Overlapping ranges, each copied, could make a small file a huge one.
+    return frozenset(opaque | {path for path, found in ranges.items() if _overlap(found)})
+
+
+def _overlap(ranges: Iterable[tuple[int, int]]) -> bool:
+    """Whether two different ranges (offset, length) have a byte in common."""
+    end = 0
+    for offset, nbytes in sorted(ranges):
+        if nbytes and offset < end:
+            return True
+        end = max(end, offset + nbytes)
+    return False
+
+
+def relative_to_folder(path: Path, folder: Path) -> str:
+    """``path`` as a location for a model in ``folder``."""
+    return path.relative_to(folder).as_posix()
+
+
+def by_file(tensors: Iterable[StoredTensor]) -> Mapping[Path, list[StoredTensor]]:
+    """Tensors by the file that their data lies in, in order of appearance."""
+    found: dict[Path, list[StoredTensor]] = {}
+    for tensor in tensors:
+        found.setdefault(tensor.data.path, []).append(tensor)
+    return found

@@ -1,0 +1,340 @@
+"""A folder of a variant that other models join: their ONNX files come to lie beside the data that they share.
+
+A model that joins refers to the ranges that are there already; only what is its own comes along. So nothing of what is
+in the folder changes, each model loads by its path alone in every runtime, and no location needs "..", a link or a
+session option.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from ortpkg.authoring.contents import ContentKey
+from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, by_file, relative_to_folder
+from ortpkg.errors import quoted
+from ortpkg.graph.tensor_messages import Piece, with_data_at, with_empty_data
+from ortpkg.package.composed_file import ComposedFile, FileRange, Segment, Zeros
+from ortpkg.package.path_resolver import why_not_a_name
+
+#: What is smaller is not worth sharing, nor taking a file apart for.
+SMALLEST_SHARED_NBYTES = 1024
+
+#: Least size of a tensor in bytes → what its offset is a multiple of, so that it can be mapped (64 KiB on Windows),
+#: and padding never takes more than a sixteenth.
+_ALIGNMENTS = ((1024 * 1024, 65536), (65536, 4096), (0, 64))
+
+CHECKSUM_FOLDER = "shared_weights"
+_HASHED_NBYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where data lies: a file relative to the shared folder (with ``/``), and an offset in it."""
+
+    location: str
+    offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class JoinedModel:
+    """What becomes of a model that joins the folder.
+
+    Attributes:
+        model: as it is now.
+        model_file: its ONNX file, relative to the folder.
+        new_files: what has to be written, relative to the folder.
+        places: where tensors that it brought along come to lie.
+        whole_files: where opaque files that it brought along come to lie.
+        used: files of the folder that it needs, itself included.
+        is_rewritten: whether its ONNX file differs from the one that it has now.
+    """
+
+    model: ModelWeights
+    model_file: str
+    new_files: dict[str, ComposedFile] = field(default_factory=dict)
+    places: dict[ContentKey, Place] = field(default_factory=dict)
+    whole_files: dict[ContentKey, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    is_rewritten: bool = False
+
+
+class SharedFolder:
+    """What a folder holds and what has joined it so far; nothing is written here.
+
+    Attributes:
+        path: the folder.
+        new_files: what has to be written for those who have joined, relative to the folder.
+    """
+
+    def __init__(self, path: Path, keys: Mapping[FileRange, ContentKey]) -> None:
+        """``keys`` has every range of the models that stay or join, whole opaque files and whole context files."""
+        self.path = path
+        self.new_files: dict[str, ComposedFile] = {}
+        self._keys = keys
+        self._names = {_folded(entry.name) for entry in path.iterdir()}
+        self._places: dict[ContentKey, Place] = {}
+        self._whole_files: dict[ContentKey, str] = {}
+
+    @property
+    def new_nbytes(self) -> int:
+        """How much has to be written."""
+        return sum(content.nbytes for content in self.new_files.values())
+
+    def copy(self) -> SharedFolder:
+        """The same folder, to try something with."""
+        other = copy.copy(self)
+        other.new_files = dict(self.new_files)
+        other._names = set(self._names)
+        other._places = dict(self._places)
+        other._whole_files = dict(self._whole_files)
+        return other
+
+    def keep(self, model: ModelWeights) -> None:
+        """``model`` lies in the folder and stays as it is: its data can be shared."""
+        for tensor in model.external:
+            if tensor.data.path not in model.opaque:
+                place = Place(relative_to_folder(tensor.data.path, self.path), tensor.data.offset)
+                self._places.setdefault(self._keys[tensor.data], place)
+        for path in (*model.opaque, *model.context_files):
+            self._whole_files.setdefault(self._keys[whole_file(path)], relative_to_folder(path, self.path))
+
+    def add_data_file(self, tensors: Mapping[ContentKey, FileRange], *, by_checksum: bool) -> str:
+        """A new data file with ``tensors``, which models that join from now on can share; returns its location.
+
+        ``by_checksum`` makes it ``shared_weights/<SHA-256 of the file>/model.data``.
+        """
+        content, offsets = _composed(tensors)
+        location = f"{CHECKSUM_FOLDER}/{_sha256(content)}/model.data" if by_checksum else self.free_name("shared.data")
+        self._add_file(location, content)
+        for key, offset in offsets.items():
+            self._places.setdefault(key, Place(location, offset))
+        return location
+
+    def has(self, key: ContentKey) -> bool:
+        """Whether a tensor with that content can be shared."""
+        return key in self._places
+
+    def place(
+        self, model: ModelWeights, variant: str, *, smallest_embedded_nbytes: int | None = None
+    ) -> JoinedModel | str:
+        """What would become of ``model`` if it joined; why it cannot, where that is so. :meth:`accept` makes it so.
+
+        Args:
+            model: in this folder or another one.
+            variant: names the ONNX file where its own name is taken.
+            smallest_embedded_nbytes: initializers in the model of this size and more move out where their content is
+                here; None: all stay in the model.
+        """
+        return _Placing(self, model, variant, smallest_embedded_nbytes).place()
+
+    def accept(self, joined: JoinedModel) -> None:
+        """``joined`` will be there: its names are taken, and what it brought along can be shared."""
+        for location, content in joined.new_files.items():
+            self._add_file(location, content)
+        for key, place in joined.places.items():
+            self._places.setdefault(key, place)
+        for key, location in joined.whole_files.items():
+            self._whole_files.setdefault(key, location)
+
+    def key_of(self, data: FileRange) -> ContentKey:
+        return self._keys[data]
+
+    def place_of(self, key: ContentKey) -> Place | None:
+        return self._places.get(key)
+
+    def whole_file_of(self, key: ContentKey) -> str | None:
+        return self._whole_files.get(key)
+
+    def is_free(self, location: str) -> bool:
+        """Whether nothing of the folder has the first name of ``location``, nor one that differs only in case."""
+        return _folded(PurePosixPath(location).parts[0]) not in self._names
+
+    def _add_file(self, location: str, content: ComposedFile) -> None:
+        self.new_files[location] = content
+        self._names.add(_folded(PurePosixPath(location).parts[0]))
+
+    def free_name(self, *wanted: str, taken: Iterable[str] = ()) -> str:
+        """The first of ``wanted`` that is portable and free, else its last one with a number."""
+        reserved = {_folded(name) for name in taken}
+        stem, dot, suffix = wanted[-1].rpartition(".")
+        numbered = (f"{stem or 'model'}-{number}{dot}{suffix}" for number in itertools.count(2))
+        for name in itertools.chain(wanted, numbered):
+            if why_not_a_name(name) is None and self.is_free(name) and _folded(name) not in reserved:
+                return name
+        raise AssertionError("there are endlessly many numbers")
+
+
+class _Placing:
+    """Works out what becomes of one model."""
+
+    def __init__(
+        self, folder: SharedFolder, model: ModelWeights, variant: str, smallest_embedded_nbytes: int | None
+    ) -> None:
+        self._folder = folder
+        self._model = model
+        self._smallest_embedded_nbytes = smallest_embedded_nbytes
+        self._stays_in_folder = model.folder == folder.path
+        names = (model.path.name, f"{variant}.onnx", "model.onnx")
+        self._joined = JoinedModel(model=model, model_file=folder.free_name(*names))
+        self._places: list[tuple[StoredTensor, Place]] = []
+        self._private: list[StoredTensor] = []
+        self._empty: list[StoredTensor] = []
+
+    def place(self) -> JoinedModel | str:
+        for location in self._model.context_locations:
+            if reason := self._place_context(location):
+                return reason
+        for path, tensors in by_file(self._model.external).items():
+            if path not in self._model.opaque and self._is_worth_taking_apart(path, tensors):
+                self._take_apart(tensors)
+            else:
+                location = self._place_whole(path, tensors)
+                self._places += [(tensor, Place(location, tensor.data.offset)) for tensor in tensors]
+        self._move_out()
+        self._place_private()
+        self._compose_model()
+        return self._joined
+
+    def _place_context(self, location: str) -> str | None:
+        """A context keeps its path, which stands in a node."""
+        path = self._model.folder / location
+        key = self._folder.key_of(whole_file(path))
+        if self._stays_in_folder or self._folder.whole_file_of(key) == location:
+            self._joined.used.add(location)
+        elif not self._folder.is_free(location):
+            return f"its compiled context {quoted(location)} has a name that is taken in the shared folder"
+        else:
+            self._add(location, ComposedFile.copy_of(path))
+            self._joined.whole_files[key] = location
+        return None
+
+    def _is_worth_taking_apart(self, path: Path, tensors: Sequence[StoredTensor]) -> bool:
+        """Whether a tensor worth sharing lies elsewhere in the folder already, or twice in the file."""
+        seen: dict[ContentKey, int] = {}
+        for tensor in tensors:
+            if tensor.data.nbytes < SMALLEST_SHARED_NBYTES:
+                continue
+            key = self._folder.key_of(tensor.data)
+            place = self._folder.place_of(key)
+            if place is not None and self._folder.path / place.location != path:
+                return True
+            if seen.setdefault(key, tensor.data.offset) != tensor.data.offset:
+                return True
+        return False
+
+    def _take_apart(self, tensors: Iterable[StoredTensor]) -> None:
+        for tensor in tensors:
+            place = self._folder.place_of(self._folder.key_of(tensor.data))
+            if tensor.data.nbytes == 0:
+                self._empty.append(tensor)
+            elif place is not None:
+                self._places.append((tensor, place))
+            else:
+                self._private.append(tensor)
+
+    def _place_whole(self, path: Path, tensors: Iterable[StoredTensor]) -> str:
+        """Where the data file at ``path`` comes to lie as it is."""
+        whole = self._folder.key_of(whole_file(path)) if path in self._model.opaque else None
+        if path.is_relative_to(self._folder.path):
+            location = relative_to_folder(path, self._folder.path)
+        elif whole is not None and (same := self._folder.whole_file_of(whole)) is not None:
+            return same
+        else:
+            location = self._folder.free_name(path.name, "weights.data", taken=self._taken())
+            self._add(location, ComposedFile.copy_of(path))
+        if whole is not None:
+            self._joined.whole_files[whole] = location
+            return location
+        for tensor in tensors:
+            self._joined.places[self._folder.key_of(tensor.data)] = Place(location, tensor.data.offset)
+        return location
+
+    def _move_out(self) -> None:
+        """Weights in the model that lie in the folder as well."""
+        if self._smallest_embedded_nbytes is None:
+            return
+        for tensor in self._model.embedded:
+            if tensor.data.nbytes >= self._smallest_embedded_nbytes:
+                place = self._folder.place_of(self._folder.key_of(tensor.data))
+                self._places += [(tensor, place)] if place is not None else []
+
+    def _place_private(self) -> None:
+        """What a file that was taken apart had of the model's own goes into a new file."""
+        if not self._private:
+            return
+        stem = self._joined.model_file.removesuffix(".onnx")
+        location = self._folder.free_name(f"{stem}.data", taken=self._taken())
+        tensors = {self._folder.key_of(tensor.data): tensor.data for tensor in self._private}
+        content, offsets = _composed(tensors)
+        self._add(location, content)
+        for tensor in self._private:
+            key = self._folder.key_of(tensor.data)
+            self._joined.places[key] = Place(location, offsets[key])
+            self._places.append((tensor, self._joined.places[key]))
+
+    def _compose_model(self) -> None:
+        data = self._model.message.data
+        replacements = {each.message.start: with_empty_data(data, each.message) for each in self._empty}
+        for tensor, place in self._places:
+            self._joined.used.add(place.location)
+            if not self._is_at(tensor, place):
+                replacements[tensor.message.start] = with_data_at(
+                    data, tensor.message, place.location, place.offset, tensor.data.nbytes
+                )
+        pieces = self._model.message.replaced(replacements)
+        self._joined.is_rewritten = bool(replacements)
+        self._add(self._joined.model_file, ComposedFile(tuple(_segment(self._model.path, each) for each in pieces)))
+
+    def _is_at(self, tensor: StoredTensor, place: Place) -> bool:
+        """Whether the message says already that the data lies at ``place``."""
+        if tensor.location is None or tensor.data.offset != place.offset:
+            return False
+        return PurePosixPath(tensor.location) == PurePosixPath(place.location)
+
+    def _add(self, location: str, content: ComposedFile) -> None:
+        self._joined.new_files[location] = content
+        self._joined.used.add(location)
+
+    def _taken(self) -> list[str]:
+        return [self._joined.model_file, *self._joined.new_files]
+
+
+def whole_file(path: Path) -> FileRange:
+    """All of a file, as a range."""
+    return FileRange(path, 0, path.stat().st_size)
+
+
+def _segment(path: Path, piece: Piece) -> Segment:
+    return piece if isinstance(piece, bytes) else FileRange(path, piece[0], piece[1] - piece[0])
+
+
+def _composed(tensors: Mapping[ContentKey, FileRange]) -> tuple[ComposedFile, dict[ContentKey, int]]:
+    """A data file with each of ``tensors`` at an aligned offset, and those offsets."""
+    segments: list[Segment] = []
+    offsets: dict[ContentKey, int] = {}
+    end = 0
+    for key, data in tensors.items():
+        alignment = next(value for least_nbytes, value in _ALIGNMENTS if data.nbytes >= least_nbytes)
+        padding = -end % alignment
+        segments += [Zeros(padding), data] if padding else [data]
+        offsets[key] = end + padding
+        end += padding + data.nbytes
+    return ComposedFile(tuple(segments)), offsets
+
+
+def _sha256(content: ComposedFile) -> str:
+    sha256 = hashlib.sha256()
+    with content.open() as stream:
+        while chunk := stream.read(_HASHED_NBYTES):
+            sha256.update(chunk)
+    return sha256.hexdigest()
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()

@@ -1,0 +1,342 @@
+"""Which variants of a component share weights, in which folder, and what that saves. Nothing is written here.
+
+Folders are grouped around a *host*: the one whose data most of the others have too. The models of the others join it,
+where that saves bytes; what is in the host's folder stays as it is. Only where nothing else will do (weights that move
+out of a model, data that a folder has twice) is a model of the host replaced.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from ortpkg.authoring.component_folders import (
+    VariantFolder,
+    embedded_tensors,
+    ranges_of,
+    read_component_folders,
+    shareable_contents,
+)
+from ortpkg.authoring.contents import ContentKey, read_contents
+from ortpkg.authoring.model_weights import ModelWeights
+from ortpkg.authoring.shared_folder import JoinedModel, SharedFolder, whole_file
+from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
+from ortpkg.package.composed_file import ComposedFile, FileRange
+from ortpkg.package.hashing import Progress
+from ortpkg.package.package_info import ComponentInfo, PackageInfo
+
+_MAPPING_ALIGNMENT = 4096
+
+
+class SharedLayout(StrEnum):
+    """Where shared data lies in the folder of the variants that share it.
+
+    COMMON_DIRECTORY: where the host has it already.
+    SHARED_WEIGHTS: in ``shared_weights/<SHA-256 of the file>/model.data``, a file per set of users.
+    """
+
+    COMMON_DIRECTORY = "common-directory"
+    SHARED_WEIGHTS = "shared-weights"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingOptions:
+    """What a caller may choose.
+
+    Attributes:
+        layout: where shared data lies.
+        smallest_embedded_nbytes: weights of this size and more that lie in ONNX files are shared too, and move out of
+            those; None: they stay.
+    """
+
+    layout: SharedLayout = SharedLayout.COMMON_DIRECTORY
+    smallest_embedded_nbytes: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SharingGroup:
+    """One folder, who joins it, and what that writes and frees.
+
+    Attributes:
+        host: the folder.
+        joined: the folder that a model comes from (the host's own, where one of its models is replaced) → its models.
+        new_files: to write, relative to the host.
+        freed: files that nothing needs any more, absolute → size in bytes.
+    """
+
+    host: VariantFolder
+    joined: list[tuple[VariantFolder, JoinedModel]] = field(default_factory=list)
+    new_files: dict[str, ComposedFile] = field(default_factory=dict)
+    freed: dict[Path, int] = field(default_factory=dict)
+
+    @property
+    def saved_nbytes(self) -> int:
+        return sum(self.freed.values()) - sum(content.nbytes for content in self.new_files.values())
+
+    @property
+    def places(self) -> dict[str, ModelFilePlace]:
+        """Variant → where its model will be."""
+        return {
+            variant.name: ModelFilePlace(
+                folder=self.host.path, model_file=joined.model_file, nbytes=sum(map(self._nbytes_of, joined.used))
+            )
+            for folder, joined in self.joined
+            for variant in folder.variants_of(joined.model)
+        }
+
+    def _nbytes_of(self, location: str) -> int:
+        if location in self.new_files:
+            return self.new_files[location].nbytes
+        return (self.host.path / location).stat().st_size
+
+    @property
+    def removed_folders(self) -> list[Path]:
+        """Folders that go as a whole."""
+        return list(dict.fromkeys(folder.path for folder, _ in self.joined if folder is not self.host))
+
+    @property
+    def removed_files(self) -> list[Path]:
+        """Files of the host that go."""
+        return [path for path in self.freed if path.is_relative_to(self.host.path)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentPlan:
+    """What sharing changes in one component; ``left_out`` says which variants could share, but may not, and why."""
+
+    component: ComponentInfo
+    document: ComponentDocument
+    groups: tuple[SharingGroup, ...]
+    left_out: Mapping[str, str]
+
+
+def plan_component(
+    package: PackageInfo, component: ComponentInfo, options: SharingOptions, *, progress: Progress | None = None
+) -> ComponentPlan:
+    """Plans one component. ModelError where a model of it is damaged: then nothing can be said about its weights."""
+    document = ComponentDocument(package, component)
+    folders = read_component_folders(package, component, document)
+    models = [model for folder in folders for model in folder.models]
+    keys = read_contents(ranges_of(models, options.smallest_embedded_nbytes), progress=progress)
+    planner = _Planner(folders, keys, options)
+    groups = tuple(planner.plan())
+    return ComponentPlan(component=component, document=document, groups=groups, left_out=planner.left_out)
+
+
+class _Planner:
+    def __init__(
+        self, folders: Sequence[VariantFolder], keys: Mapping[FileRange, ContentKey], options: SharingOptions
+    ) -> None:
+        self._folders = folders
+        self._keys = keys
+        self._options = options
+        self._contents = {folder.path: self._contents_of(folder) for folder in folders}
+        self.left_out: dict[str, str] = {}
+
+    def plan(self) -> list[SharingGroup]:
+        """The groups that save bytes, chosen greedily: the host with the most to share first."""
+        groups = []
+        remaining = list(self._folders)
+        hosts = [folder for folder in remaining if folder.models and not folder.why_not_host]
+        while hosts:
+            scores = self._scores(hosts, remaining)
+            host = max(hosts, key=lambda folder: scores[folder.path])
+            builder = GroupBuilder(host, self._keys, self._options)
+            movers = self._movers(host, remaining) if scores[host.path][0] else []
+            group = builder.build(movers)
+            self.left_out |= builder.left_out
+            gone = {host.path}
+            if group.saved_nbytes > 0:
+                groups.append(group)
+                gone |= {folder.path for folder, _ in group.joined}
+            remaining = [folder for folder in remaining if folder.path not in gone]
+            hosts = [folder for folder in hosts if folder.path not in gone]
+        self._explain_left_out(groups)
+        return groups
+
+    def _explain_left_out(self, groups: Iterable[SharingGroup]) -> None:
+        """Variants that share contents with another folder, and are kept from joining it."""
+        in_groups = {folder.path for group in groups for folder in (group.host, *(each for each, _ in group.joined))}
+        owners = Counter(key for contents in self._contents.values() for key in contents)
+        for folder in self._folders:
+            is_equal = any(owners[key] > 1 for key in self._contents[folder.path])
+            if folder.path not in in_groups and folder.why_not_movable and is_equal:
+                for variant in folder.variants:
+                    self.left_out.setdefault(variant.name, folder.why_not_movable)
+
+    def _scores(self, hosts: Iterable[VariantFolder], folders: Iterable[VariantFolder]) -> dict[Path, tuple[int, int]]:
+        """Host → bytes that others could share with it, and how many of its own are aligned for mapping."""
+        movable = [folder.path for folder in folders if not folder.why_not_movable]
+        owners = Counter(key for path in movable for key in self._contents[path])
+        scores = {}
+        for host in hosts:
+            contents = self._contents[host.path]
+            own = host.path in movable
+            common_nbytes = sum(data.nbytes * (owners[key] - own) for key, data in contents.items())
+            aligned = (data.nbytes for data in contents.values() if data.offset % _MAPPING_ALIGNMENT == 0)
+            scores[host.path] = common_nbytes, sum(aligned)
+        return scores
+
+    def _movers(self, host: VariantFolder, folders: Iterable[VariantFolder]) -> list[VariantFolder]:
+        """Folders that share with the host, or with one that joins before them, in declaration order."""
+        contents = set(self._contents[host.path])
+        movers = []
+        for folder in folders:
+            own = self._contents[folder.path].keys()
+            if folder is not host and not folder.why_not_movable and contents & own:
+                movers.append(folder)
+                contents |= own
+        return movers
+
+    def _contents_of(self, folder: VariantFolder) -> dict[ContentKey, FileRange]:
+        found: dict[ContentKey, FileRange] = {}
+        for model in folder.models:
+            found = shareable_contents(model, self._keys, self._options.smallest_embedded_nbytes) | found
+        return found
+
+
+class GroupBuilder:
+    """Builds the group of one host.
+
+    Attributes:
+        left_out: variant → why it could not join.
+    """
+
+    def __init__(self, host: VariantFolder, keys: Mapping[FileRange, ContentKey], options: SharingOptions) -> None:
+        self.left_out: dict[str, str] = {}
+        self._host = host
+        self._keys = keys
+        self._options = options
+        self._shared = SharedFolder(host.path, keys)
+        self._group = SharingGroup(host=host)
+
+    def build(self, movers: Sequence[VariantFolder]) -> SharingGroup:
+        """The group of the host with those of ``movers`` whose joining saves bytes."""
+        pool = {} if self._host.why_not_editable else self._pool(movers)
+        self._add_pool(pool, movers)
+        drawing = [model for model in self._host.models if self._draws_from_elsewhere(model, pool)]
+        for model in self._host.models:
+            if model not in drawing:
+                self._keep_or_repack(model)
+        for model in drawing:
+            self._join(self._host, [model])
+        for folder in movers:
+            self._join(folder, folder.models)
+        self._group.new_files = self._shared.new_files
+        self._group.freed = self._freed()
+        return self._group
+
+    def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
+        """Contents that get a new home: several models have them, and the host has them in no data file to share."""
+        users = self._users(movers)
+        if self._options.layout is SharedLayout.SHARED_WEIGHTS:
+            return {key: data for key, (data, paths) in users.items() if len(paths) > 1}
+        at_host = self._at_host()
+        embedded = {
+            self._keys[tensor.data]
+            for folder in (self._host, *movers)
+            for model in folder.models
+            for tensor in embedded_tensors(model, self._options.smallest_embedded_nbytes)
+        }
+        return {
+            key: data
+            for key, (data, paths) in users.items()
+            if len(paths) > 1 and key in embedded and key not in at_host
+        }
+
+    def _users(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, tuple[FileRange, list[Path]]]:
+        """Content of a tensor → where it is, and the models that have it."""
+        found: dict[ContentKey, tuple[FileRange, list[Path]]] = {}
+        for folder in (self._host, *movers):
+            for model in folder.models:
+                whole = {self._keys[whole_file(path)] for path in model.opaque}
+                contents = shareable_contents(model, self._keys, self._options.smallest_embedded_nbytes)
+                for key, data in contents.items():
+                    if key not in whole:
+                        found.setdefault(key, (data, []))[1].append(model.path)
+        return found
+
+    def _at_host(self) -> set[ContentKey]:
+        return {
+            self._keys[tensor.data]
+            for model in self._host.models
+            for tensor in model.external
+            if tensor.data.path not in model.opaque
+        }
+
+    def _add_pool(self, pool: Mapping[ContentKey, FileRange], movers: Iterable[VariantFolder]) -> None:
+        """One file per set of users, so that removing a variant frees all that it alone had."""
+        users = self._users(movers)
+        files: dict[tuple[Path, ...], dict[ContentKey, FileRange]] = {}
+        for key, data in pool.items():
+            files.setdefault(tuple(users[key][1]), {})[key] = data
+        for tensors in files.values():
+            self._shared.add_data_file(tensors, by_checksum=self._options.layout is SharedLayout.SHARED_WEIGHTS)
+
+    def _draws_from_elsewhere(self, model: ModelWeights, pool: Mapping[ContentKey, FileRange]) -> bool:
+        """Whether a model of the host has weights that will lie in another file than now."""
+        if self._host.why_not_editable:
+            return False
+        homes = pool.keys() | self._at_host()
+        embedded = embedded_tensors(model, self._options.smallest_embedded_nbytes)
+        return any(self._keys[tensor.data] in homes for tensor in embedded) or any(
+            self._keys[tensor.data] in pool for tensor in model.external
+        )
+
+    def _keep_or_repack(self, model: ModelWeights) -> None:
+        """A model of the host stays as it is, unless its folder has the same data twice."""
+        if not self._host.why_not_editable:
+            placed = self._shared.place(model, self._variant_of(self._host, model))
+            if isinstance(placed, JoinedModel) and placed.is_rewritten and self._saves(model, placed):
+                self._shared.accept(placed)
+                self._group.joined.append((self._host, placed))
+                return
+        self._shared.keep(model)
+
+    def _saves(self, model: ModelWeights, placed: JoinedModel) -> bool:
+        staying = {path for each in self._host.models if each.path != model.path for path in each.files}
+        staying |= {self._host.path / location for location in placed.used}
+        freed_nbytes = sum(path.stat().st_size for path in model.files if path not in staying)
+        return freed_nbytes > sum(content.nbytes for content in placed.new_files.values())
+
+    def _join(self, folder: VariantFolder, models: Sequence[ModelWeights]) -> None:
+        """All of ``models`` or none: those of another folder join only where that saves bytes."""
+        trial = self._shared.copy()
+        placed = []
+        for model in models:
+            joined = trial.place(
+                model,
+                self._variant_of(folder, model),
+                smallest_embedded_nbytes=self._options.smallest_embedded_nbytes,
+            )
+            if isinstance(joined, str):
+                self.left_out |= {variant.name: joined for variant in folder.variants}
+                break
+            trial.accept(joined)
+            placed.append((folder, joined))
+        else:
+            is_host = folder is self._host
+            added_nbytes = trial.new_nbytes - self._shared.new_nbytes
+            if is_host or sum(path.stat().st_size for path in folder.files) > added_nbytes:
+                self._shared = trial
+                self._group.joined += placed
+                return
+        if folder is self._host:
+            for model in models:
+                self._shared.keep(model)
+
+    def _freed(self) -> dict[Path, int]:
+        """Files that nobody needs once the group is as planned."""
+        joined = {model.model.path for _, model in self._group.joined}
+        files = dict.fromkeys(path for folder, _ in self._group.joined for path in folder.files)
+        kept = [model for model in self._host.models if model.path not in joined]
+        needed = {path for model in kept for path in model.files}
+        needed |= {self._host.path / location for _, each in self._group.joined for location in each.used}
+        return {path: path.stat().st_size for path in files if path not in needed}
+
+    @staticmethod
+    def _variant_of(folder: VariantFolder, model: ModelWeights) -> str:
+        return folder.variants_of(model)[0].name

@@ -1,0 +1,152 @@
+"""Edits of the document that declares a component's variants: which folder and file each variant's model is.
+
+In every generation of the format, since only keys that are there already change: ``model_id`` and ``model_file`` in
+``model_variants``, ``variant_directory`` and ``executor_info.ort.model_file`` in ``variants``, both in a universal
+package.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.authoring.document_edits import checked_document
+from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.documents import parse_document
+from ortpkg.package.executor_info import ORT
+from ortpkg.package.metadata_format import MANIFEST, MODELS
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.transaction import DocumentChange
+
+_OLDER, _NEWER = "model_variants", "variants"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFilePlace:
+    """Where a variant's model is: in a folder (absolute), a file relative to it (with ``/``).
+
+    ``nbytes`` is the size of the model with all files that it needs; None: unchanged.
+    """
+
+    folder: Path
+    model_file: str
+    nbytes: int | None = None
+
+
+class ComponentDocument:
+    """The one document that declares (most of) a component's variants, and edits of it.
+
+    Attributes:
+        path: relative to the package root.
+    """
+
+    def __init__(self, package: PackageInfo, component: ComponentInfo, content: bytes | None = None) -> None:
+        """Reads it, or takes ``content`` for what it says."""
+        self._package = package
+        self._component = component
+        self.path = component.source.document
+        self._before = (package.root / self.path).read_bytes() if content is None else content
+        self._value = parse_document(self._before, document=self.path)
+
+    def why_not_movable(self, variant: VariantInfo) -> str | None:
+        """Why the variant's place cannot be changed here; None if it can."""
+        bodies = list(self._bodies(self._value, variant.name))
+        expected = 2 if self._package.format is PackageFormat.UNIVERSAL else 1
+        if variant.source.document != self.path or len(bodies) != expected:
+            return f"it is not declared in {self.path} alone"
+        newer = next((body for kind, body in bodies if kind == _NEWER), None)
+        if newer is not None and not _names_model_inline(newer):
+            return "its executor_info does not name the model itself"
+        return None
+
+    def naming_model_files(self, variants: Iterable[VariantInfo]) -> DocumentChange | None:
+        """The document with each of ``variants`` naming its model file where it is; None where all do.
+
+        A folder whose only ONNX file need not be named cannot take in another one before that.
+        """
+        return self.change(
+            {
+                variant.name: ModelFilePlace(
+                    folder=variant.directory, model_file=variant.model_path.relative_to(variant.directory).as_posix()
+                )
+                for variant in variants
+                if variant.model_path is not None and not self._names_model_file(variant)
+            }
+        )
+
+    def after(self, change: DocumentChange) -> ComponentDocument:
+        """The document once ``change`` is committed."""
+        return ComponentDocument(self._package, self._component, change.after)
+
+    def change(self, places: Mapping[str, ModelFilePlace]) -> DocumentChange | None:
+        """The document with these variants elsewhere; None where that changes nothing."""
+        edited = copy.deepcopy(self._value)
+        for name, place in places.items():
+            for kind, body in self._bodies(edited, name):
+                if kind == _OLDER:
+                    self._place_older(name, body, place)
+                else:
+                    self._place_newer(body, place)
+        if edited == self._value:
+            return None
+        return DocumentChange(
+            path=self.path, before=self._before, after=checked_document(edited, self.path, self._package.format)
+        )
+
+    def _names_model_file(self, variant: VariantInfo) -> bool:
+        for kind, body in self._bodies(self._value, variant.name):
+            name = body.get("model_file") or body.get("file")
+            if kind == _OLDER and not (isinstance(name, str) and (variant.directory / name).is_file()):
+                return False
+        return True
+
+    def _bodies(self, value: Any, variant: str) -> list[tuple[str, Any]]:
+        """(list, body) of each declaration of the variant in the document."""
+        found = []
+        for owner in self._owners(value):
+            for kind in (_OLDER, _NEWER):
+                body = owner.get(kind, {}).get(variant) if isinstance(owner.get(kind), dict) else None
+                if isinstance(body, dict) and self._is_read(kind):
+                    found.append((kind, body))
+        return found
+
+    def _owners(self, value: Any) -> list[Any]:
+        if self.path != MANIFEST:
+            return [value]
+        lists = (value.get(key) for key in ("component_models", "components"))
+        owners = (each.get(self._component.name) for each in lists if isinstance(each, dict))
+        return [owner for owner in owners if isinstance(owner, dict)]
+
+    def _is_read(self, kind: str) -> bool:
+        """Whether that list means anything in a package of this format."""
+        if self._package.format is PackageFormat.UNIVERSAL:
+            return True
+        return kind == (_NEWER if self._package.format is PackageFormat.COMPONENT else _OLDER)
+
+    def _place_older(self, name: str, body: dict[str, Any], place: ModelFilePlace) -> None:
+        folder = place.folder.name
+        if place.folder.parent != self._package.root / MODELS / self._component.name:
+            raise AuthoringError(f"{quoted(place.folder)} is not a folder of component {quoted(self._component.name)}")
+        variant = self._component.variant(name)
+        key = "file" if "file" in body and not body.get("model_file") else "model_file"
+        body[key] = place.model_file
+        if place.nbytes is not None and isinstance(body.get("metadata"), dict) and "nbytes" in body["metadata"]:
+            body["metadata"]["nbytes"] = place.nbytes
+        if folder != name or variant is None or variant.directory.name != name:
+            ordered = {"model_id": folder, **body} | {"model_id": folder}
+            body.clear()
+            body.update(ordered)
+
+    def _place_newer(self, body: dict[str, Any], place: ModelFilePlace) -> None:
+        body["variant_directory"] = place.folder.relative_to(self._component.directory).as_posix()
+        body["executor_info"][ORT]["model_file"] = place.model_file
+
+
+def _names_model_inline(body: Mapping[str, Any]) -> bool:
+    executor_info = body.get("executor_info")
+    if not isinstance(executor_info, dict) or not all(isinstance(each, dict) for each in executor_info.values()):
+        return False
+    return isinstance(executor_info.get(ORT, {}).get("model_file"), str)

@@ -1,0 +1,95 @@
+"""``ortpkg dedup``: stores weights that several variants have once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ortpkg.authoring.dedup import DedupReport, dedup
+from ortpkg.cli.parameters import JsonOption, PackageArgument
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.errors import ExitCode
+
+
+def command(
+    package: PackageArgument,
+    layout: Annotated[
+        str,
+        typer.Option(
+            "--layout",
+            metavar="L",
+            help="common-directory, or shared-weights: what is shared lies in shared_weights/<SHA-256>/model.data.",
+        ),
+    ] = "common-directory",
+    externalize: Annotated[
+        int | None,
+        typer.Option(
+            "--externalize",
+            metavar="BYTES",
+            help="Share weights of this size and more in the ONNX files themselves, too (at least 1024).",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Store weights that several variants of a component have once, whatever they are called or how they are packed.
+
+    Variants that share come to lie in one folder, beside the data, and each still loads by its path alone.
+    """
+    output = Output(is_json=as_json)
+    with copy_progress() as progress:
+        report = dedup(
+            package,
+            layout=layout,
+            externalize_nbytes=externalize,
+            dry_run=dry_run,
+            progress=progress,
+            notify=output.note,
+        )
+    if as_json:
+        output.json("dedup", _report_json(report))
+    else:
+        _print_report(report, output)
+    return ExitCode.DONE
+
+
+def _print_report(report: DedupReport, output: Output) -> None:
+    if report.moved:
+        output.table(
+            [Column("variant"), Column("model file")],
+            [(f"{each.component}/{each.variant}", each.model_file) for each in report.moved],
+        )
+        output.table(
+            [Column("file"), Column("saved", is_numeric=True)],
+            [*report.removed.items(), *((file, -nbytes) for file, nbytes in report.added.items())],
+        )
+    for each in report.left_out:
+        output.warning(f"{each.component}/{each.variant} shares nothing: {each.reason}")
+    saved = f"{report.saved_nbytes} bytes ({nbytes_text(report.saved_nbytes)})"
+    if not report.moved:
+        output.note("nothing to save; nothing was changed")
+    else:
+        output.note(f"{saved} would be saved; nothing was changed" if report.is_dry_run else f"saved {saved}")
+
+
+def _report_json(report: DedupReport) -> dict[str, Any]:
+    return {
+        "dry_run": report.is_dry_run,
+        "saved_nbytes": report.saved_nbytes,
+        "moved": [
+            {
+                "component": each.component,
+                "variant": each.variant,
+                "folder": each.folder,
+                "model_file": each.model_file,
+            }
+            for each in report.moved
+        ],
+        "removed": [{"file": file, "nbytes": nbytes} for file, nbytes in report.removed.items()],
+        "added": [{"file": file, "nbytes": nbytes} for file, nbytes in report.added.items()],
+        "left_out": [
+            {"component": each.component, "variant": each.variant, "reason": each.reason} for each in report.left_out
+        ],
+    }
