@@ -121,7 +121,8 @@ def _read_bytes(path: Path, document: str, most_nbytes: int) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             _fail(finding(DOCUMENT_UNREADABLE, document, "is not a regular file", remedy="put the JSON file there"))
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123  # as above
-            data = file.read(most_nbytes + 1)
+            # One byte more than it has shows that it grew; read() sets aside all that it is asked for.
+            data = file.read(min(status.st_size, most_nbytes) + 1)
             while len(data) <= most_nbytes and (more := file.read(most_nbytes + 1 - len(data))):
                 data += more
     except FileNotFoundError:

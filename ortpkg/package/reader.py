@@ -124,8 +124,9 @@ def _read(
 ) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
     if not os.path.isdir(root):  # noqa: PTH112  # accepts text and paths alike
         what = "is not a directory" if os.path.lexists(root) else "does not exist"
+        packed = " (a packed one is opened with ortpkg unpack first)" if Path(root).is_file() else ""
         raise PackageNotFoundError(
-            f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}", path=root
+            f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}{packed}", path=root
         )
     found = FindingCollector(rules.statuses)
     reader = _PackageReader(PathResolver(root), found, rules, allow_external_paths=allow_external_paths)
