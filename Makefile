@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Pins what builds the package, too, not only what it is installed with (the second name is that of newer pips).
-export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
-export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
+# Relative: pip splits the value at blanks, and the checkout may lie under a name with one.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
