@@ -578,3 +578,21 @@ def test_a_set_of_files_is_left_as_it_is(tmp_path: Path) -> None:
 def test_refuses_what_makes_no_sense(tmp_path: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         dedup(tmp_path, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_openvino_loads_what_is_shared(tmp_path: Path, layout: str) -> None:
+    openvino = pytest.importorskip("openvino")
+    models = {
+        "a": make_model(tmp_path / "a", WEIGHTS),
+        "b": make_model(tmp_path / "b", WEIGHTS | {"w2": weight(5)}, location="b.bin", packing=["w2", "w1", "w0"]),
+    }
+    root = make_package(tmp_path / "p", models)
+    before = results_of(root)
+    feeds = np.linspace(-1, 1, 48, dtype=np.float32).reshape(3, 16)
+
+    assert dedup(root, layout=layout).saved_nbytes > 0
+
+    for variant in open_package(root).components[0].variants:
+        compiled = openvino.Core().compile_model(str(variant.model_path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        np.testing.assert_allclose(compiled([feeds])[0], before[f"model/{variant.name}"][0], rtol=1e-4, atol=1e-5)
