@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, quoted
+from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.selection.machine import this_machine
+from ortpkg.selection.machine import MachineOffer, this_machine
+from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
 from ortpkg.selection.selector import no_suitable_variant_message, select_variant
 from ortpkg.selection.verdict import Selection
 
@@ -156,7 +157,7 @@ class ModelPackage:
         component: str | None = None,
         *,
         device: str | None = None,
-        ep: str | None = None,
+        ep: str | Sequence[str] | None = None,
         policy: str = "default",
         variant: str | None = None,
         check_architecture: bool = False,
@@ -166,29 +167,64 @@ class ModelPackage:
         Args:
             component: which component model; may be left out where there is only one.
             device: only this device type: "cpu", "gpu" or "npu".
-            ep: only this execution provider; aliases such as "openvino" are understood.
-            policy: the order of preference (docs/selection.md).
+            ep: only this execution provider; aliases such as "openvino" are understood. Where the policy is a release
+                of onnxruntime: the EPs that an application asks for, in its order (also in one text, with commas).
+            policy: the order of preference, or "onnxruntime-1.31" or "onnxruntime-1.27" for what that release selects
+                (docs/selection.md).
             variant: judge only the variant of that name.
             check_architecture: evaluate ``constraints.architecture`` too.
 
-        Raises UnknownComponentError for a name that the package does not have, UsageError for an unknown policy or
-        device. That nothing fits is no error: then ``Selection.best`` is None.
+        Raises UnknownComponentError for a name that the package does not have, UsageError for an unknown policy, device
+        or EP. That nothing fits is no error: then ``Selection.best`` is None.
         """
         chosen = self.component(component)
         if variant is not None:
             chosen = _only_variant(chosen, variant)
-        machine = this_machine(ep=ep, named={each.constraints.ep for each in chosen.variants if each.constraints.ep})
+        eps = [ep] if isinstance(ep, str) else list(ep or ())
+        policy = policy_named(policy)
+        if policy in RELEASE_POLICIES:
+            if device is not None or check_architecture:
+                raise UsageError(
+                    f"policy {policy} goes by execution providers alone: it takes no device or architecture"
+                )
+            return self._select_as_release(chosen, policy, [name.strip() for each in eps for name in each.split(",")])
+        if len(eps) > 1:
+            raise UsageError(f"policy {policy} takes one execution provider, not {len(eps)}")
+        only_ep = eps[0] if eps else None
+        machine = _machine_for(chosen, eps)
         return select_variant(
             chosen,
             machine.ep_devices,
             hardware=machine.hardware,
             policy=policy,
             device=device,
-            ep=ep,
+            ep=only_ep,
             check_architecture=check_architecture,
             compatibility=machine.compatibility,
-            notes=(*machine.notes, *(() if self.is_recorded else (UNVERIFIED,))),
+            notes=(*machine.notes, *self._verification_notes()),
         )
+
+    def _select_as_release(self, component: ComponentInfo, policy: str, eps: Sequence[str]) -> Selection:
+        # The rules of releases are needed only where somebody asks for them.
+        from ortpkg.api.release_view import release_view
+        from ortpkg.selection.release_selector import select_as_release
+
+        machine = _machine_for(component, eps)
+        view = release_view(self.info, component.name, policy)
+        return select_as_release(
+            component,
+            machine.ep_devices,
+            policy=policy,
+            hardware=machine.hardware,
+            compatibility=machine.joint_compatibility,
+            eps=eps,
+            constraints=view.constraints,
+            refusal=view.refusal,
+            notes=(*machine.notes, *self._verification_notes()),
+        )
+
+    def _verification_notes(self) -> tuple[str, ...]:
+        return () if self.is_recorded or self.info.compat is not None else (UNVERIFIED,)
 
     def best_variant(self, component: str | None = None, **wishes: Any) -> ModelVariant:
         """The best variant of a component on this machine; the arguments are those of :meth:`select`.
@@ -210,15 +246,17 @@ class ModelPackage:
         *,
         sess_options: SessionOptions | None = None,
         backend: str = "auto",
-        verify: bool = True,
+        verify: bool | None = None,
         **wishes: Any,
     ) -> InferenceSession | PipelineSession:
         """A session on the best variant of the component, or of every component where the package is a pipeline.
 
         A package with several components, or with a pipeline.json, gives a :class:`PipelineSession` unless a component
-        is named. ``verify`` is that of :meth:`ModelVariant.create_session`, and so are the errors.
+        is named, or the package is read by the rules of a release, which knows no pipelines. ``verify`` is that of
+        :meth:`ModelVariant.create_session`, and so are the errors.
         """
-        if component is None and (len(self.info.components) > 1 or self.info.has_pipeline):
+        is_pipeline = self.info.has_pipeline or (len(self.info.components) > 1 and self.info.compat is None)
+        if component is None and is_pipeline:
             # The pipeline runner loads numpy; only packages that need it pay.
             from ortpkg.api.pipeline_session import PipelineSession
 
@@ -240,6 +278,11 @@ class ModelPackage:
 
     def __repr__(self) -> str:
         return f"ModelPackage({str(self.root)!r})"
+
+
+def _machine_for(component: ComponentInfo, eps: Iterable[str]) -> MachineOffer:
+    """This machine, asked with every EP in mind that the component or the caller names."""
+    return this_machine(named={*eps, *(each.constraints.ep for each in component.variants if each.constraints.ep)})
 
 
 def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:

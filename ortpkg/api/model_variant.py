@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.api.option_policy import checked_provider_options, checked_session_options
 from ortpkg.errors import ModelError, NoSuitableVariantError, quoted
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo
 from ortpkg.selection.verdict import Selection, Verdict
@@ -96,26 +96,29 @@ class ModelVariant:
         return self.verification
 
     def create_session(
-        self, sess_options: SessionOptions | None = None, *, backend: str = "auto", verify: bool = True
+        self, sess_options: SessionOptions | None = None, *, backend: str = "auto", verify: bool | None = None
     ) -> InferenceSession:
         """An inference session for this variant, on the EP device that selection found for it.
 
         Args:
-            sess_options: used as they are; without them the package's own session options apply, as far as the option
-                policy allows.
+            sess_options: the caller's own, which replace the package's session options, but for the folder of the
+                model's weights and the file of its compiled context where the caller names none. Without them the
+                package's apply, as far as the option policy allows.
             backend: "auto" (the best one installed here), "embedded", "openvino" or "onnxruntime".
             verify: first compare the files that it loads with digests.json. A package without one is not refused:
-                ``verification`` and the selection's warnings say that it is unverified.
+                ``verification`` and the selection's warnings say that it is unverified. None: yes, unless the package
+                is read by the rules of a release, which knows no digests.
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
-            ModelError: the variant is a GenAI variant, a set of files rather than one model.
+            ModelError: there is no model: the variant is a GenAI variant, a set of files, or names none.
             NoSuitableVariantError: it cannot run here.
+            InvalidSessionOptionError: a session option of the package has a value that it cannot have.
             TrustRequiredError: the package sets an option that needs trust.
         """
         path = self._runnable_path()
         verdict = self.verdict(backend=backend)
-        if not verify:
+        if not (verify if verify is not None else self._package.compat is None):
             return self._session(path, verdict, sess_options)
         from ortpkg.api.package_verification import PackageVerifier  # as in verify
 
@@ -126,27 +129,48 @@ class ModelVariant:
         return session
 
     def _session(self, path: Path, verdict: Verdict, sess_options: SessionOptions | None) -> InferenceSession:
-        # numpy and onnx are loaded only when a session is really made.
+        # numpy, onnx and what judges options are loaded only when a session is really made.
+        from ortpkg.api.option_policy import provider_options_of
         from ortpkg.session.inference_session import InferenceSession
-        from ortpkg.session.options import SessionOptions
 
-        options = sess_options
-        if options is None:
-            options = SessionOptions()
-            for key, value in checked_session_options(self.info, trust=self._trust).items():
-                options.add_session_config_entry(key, value)
+        options = self._session_options(sess_options)
         if verdict.ep_device is None:
             return InferenceSession(path, options)
-        provider_options = checked_provider_options(self.info, verdict.ep_device.ep_name, trust=self._trust)
+        provider_options = provider_options_of(
+            self.info,
+            self._package,
+            verdict.ep_device,
+            trust=self._trust,
+            has_own_options=sess_options is not None,
+        )
         return InferenceSession(path, options, ep_devices=[(verdict.ep_device, provider_options)])
 
+    def _session_options(self, own: SessionOptions | None) -> SessionOptions:
+        from ortpkg.api.option_policy import path_options_of, session_options_of  # as above
+        from ortpkg.session.options import SessionOptions
+
+        options = SessionOptions() if own is None else copy.deepcopy(own)
+        if own is None:
+            entries = session_options_of(self.info, self._package, trust=self._trust)
+        else:
+            paths = path_options_of(self.info, self._package, trust=self._trust)
+            entries = {key: value for key, value in paths.items() if key not in own.config_entries}
+        for key, value in entries.items():
+            options.add_session_config_entry(key, value)
+        return options
+
     def _runnable_path(self) -> Path:
-        if self.model_path is None:
+        if self.model_path is not None:
+            return self.model_path
+        if self._package.compat is not None:
             raise ModelError(
-                f"variant {quoted(self.name)} is a GenAI variant: a set of files in {quoted(self.directory)} "
-                f"for onnxruntime-genai, not one model that a session can run"
+                f'variant {quoted(self.name)} has no executor_info["ort"]["model_file"]: {self._package.compat} makes '
+                f"no session without, whatever lies in {quoted(self.directory)}"
             )
-        return self.model_path
+        raise ModelError(
+            f"variant {quoted(self.name)} is a GenAI variant: a set of files in {quoted(self.directory)} "
+            f"for onnxruntime-genai, not one model that a session can run"
+        )
 
     def __repr__(self) -> str:
         return f"ModelVariant({self.component_name!r}, {self.name!r})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
@@ -37,9 +37,14 @@ class MachineOffer:
 
         One device at a time: what a rating of several together means is not specified upstream.
         """
+        return self.joint_compatibility((ep_device,), info)
+
+    def joint_compatibility(self, ep_devices: Sequence[EpDevice], info: str) -> CompiledModelCompatibility:
+        """The rating on EP devices (at least one) of one EP and backend together, as onnxruntime asks for it."""
+        first = ep_devices[0]
         for factory in self.factories:
-            if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
-                devices = [] if ep_device.device is None else [ep_device.device]
+            if (factory.ep_name, factory.backend) == (first.ep_name, first.backend):
+                devices = [each.device for each in ep_devices if each.device is not None]
                 return factory.validate_compiled_model_compatibility_info(devices, info)
         return CompiledModelCompatibility.UNKNOWN
 

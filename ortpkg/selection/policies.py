@@ -53,17 +53,34 @@ _POLICIES = (
 )
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in _POLICIES}
 
+ONNXRUNTIME_1_27 = "onnxruntime-1.27"
+ONNXRUNTIME_1_31 = "onnxruntime-1.31"
+#: Policies that are no order of ours but the rules of a release of onnxruntime (``release_selector``).
+RELEASE_POLICIES: tuple[str, ...] = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)
 
-def find_policy(name: str) -> Policy:
-    """The policy of that name ("-" and "_" are the same, case does not matter). UsageError with the list otherwise."""
+
+def policy_named(name: str) -> str:
+    """The policy's name as it is written in the tables; "-" and "_" are the same, and case does not matter.
+
+    Raises UsageError with the list for an unknown one.
+    """
     normal = name.lower().replace("_", "-")
-    if normal in POLICIES:
-        return POLICIES[normal]
+    known = (*POLICIES, *RELEASE_POLICIES)
+    if normal in known:
+        return normal
     import difflib  # only on the way to a message
 
-    near = difflib.get_close_matches(normal, POLICIES, n=1)
+    near = difflib.get_close_matches(normal, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"there is no policy {quoted(name)}{hint} (policies: {', '.join(POLICIES)})")
+    raise UsageError(f"there is no policy {quoted(name)}{hint} (policies: {', '.join(known)})")
+
+
+def find_policy(name: str) -> Policy:
+    """The order of devices of that name, as :func:`policy_named` reads it. UsageError for a release's rules too."""
+    normal = policy_named(name)
+    if normal in RELEASE_POLICIES:
+        raise UsageError(f"policy {normal} is no order of devices: it is followed by select_as_release")
+    return POLICIES[normal]
 
 
 def device_kind(ep_device: EpDevice, hardware: Sequence[HardwareDevice] = ()) -> DeviceKind:

@@ -70,7 +70,7 @@ class InferenceSession:
         self._options = copy.deepcopy(sess_options) if sess_options is not None else SessionOptions()
         check_session_options(self._options)
         entries = self._options.config_entries
-        model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY))
+        model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
         self._profiler = Profiler() if self._options.enable_profiling else None
         start_ns = time.perf_counter_ns()
         self._providers = create_providers(

@@ -24,7 +24,7 @@ EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_pa
 DISABLE_CPU_FALLBACK_ENTRY = "session.disable_cpu_ep_fallback"
 
 _LONGEST_CONFIG_KEY = 1024
-_LONGEST_CONFIG_VALUE = 4096
+_LONGEST_CONFIG_VALUE = 8192
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -92,7 +92,7 @@ class SessionOptions:
         if not key or len(key) > _LONGEST_CONFIG_KEY:
             raise InvalidSessionOptionError(f"config key {quoted(key)} must have 1 to 1024 characters", key=key)
         if len(value) > _LONGEST_CONFIG_VALUE:
-            raise InvalidSessionOptionError(f"{quoted(key)} must be a text of at most 4096 characters", key=key)
+            raise InvalidSessionOptionError(f"{quoted(key)} must be a text of at most 8192 characters", key=key)
         if key in _OPTION_ENTRIES:
             attribute, parse = _OPTION_ENTRIES[key]
             try:

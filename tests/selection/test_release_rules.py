@@ -1,0 +1,220 @@
+"""The rules of two generations of onnxruntime, as data, and what a selection by them says beyond the winner.
+
+tests/interop/ asks the releases themselves; here are the rules that no EP of a stock wheel can show, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.errors import UsageError
+from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.explain import selection_to_json
+from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, find_policy, policy_named
+from ortpkg.selection.release_selector import select_as_release
+from ortpkg.selection.selector import no_suitable_variant_message
+from ortpkg.selection.verdict import Selection
+
+_ROOT = Path("package").absolute()
+_TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "release_rules.json").read_text(encoding="utf-8"))
+_ROWS = [(policy, row) for policy in (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31) for row in _TABLE[policy]]
+
+_CPU, _NPU, _GPU = (
+    HardwareDevice(type=each, name=each.value) for each in (DeviceType.CPU, DeviceType.NPU, DeviceType.GPU)
+)
+
+
+def _offer(ep: str, device: HardwareDevice | None, backend: str = "onnxruntime") -> EpDevice:
+    return EpDevice(ep_name=ep, device=device, backend=backend)
+
+
+_OFFERS = (
+    _offer("mock", _CPU),
+    _offer("mock", _NPU),
+    _offer("bare", None),
+    _offer("gpu", _GPU),
+    _offer("CPUExecutionProvider", _CPU),
+    _offer("CPUExecutionProvider", _CPU, "embedded"),
+)
+
+
+def _rate(_ep_devices: Sequence[EpDevice], info: str) -> Any:
+    """A compatibility string is the rating that it gets; a text that is none is one that nobody has heard of."""
+    if info == "raises":
+        raise RuntimeError("out of order")
+    return CompiledModelCompatibility(info) if info.startswith("EP_") else info
+
+
+def _variant(name: str, *facts: str | None) -> VariantInfo:
+    ep, device, compat, architecture = (*facts, None, None, None, None)[:4]
+    stated = Constraints(ep=ep, device=device, architecture=architecture, ep_compatibility_info=compat)
+    return VariantInfo(
+        name=name,
+        component_name="m",
+        directory=_ROOT,
+        model_path=_ROOT / "m.onnx",
+        constraints=stated,
+        component_constraints=stated,
+    )
+
+
+def _select(policy: str, variants: Sequence[VariantInfo], eps: Sequence[str] = (), **more: Any) -> Selection:
+    component = ComponentInfo(name="m", directory=_ROOT, variants=tuple(variants))
+    more.setdefault("compatibility", _rate)
+    ep_devices = more.pop("ep_devices", _OFFERS)
+    return select_as_release(component, ep_devices, policy=policy, hardware=(_CPU, _NPU), eps=eps, **more)
+
+
+@pytest.mark.requirement("K16")
+@pytest.mark.parametrize(
+    ("policy", "row"), _ROWS, ids=[f"{policy}-{row['rule']}-{row['says'].replace(' ', '-')}" for policy, row in _ROWS]
+)
+def test_the_release_selects_what_the_table_says(policy: str, row: dict[str, Any]) -> None:
+    selection = _select(policy, [_variant(*facts) for facts in row["variants"]], row["eps"])
+
+    codes = {verdict.variant.name: verdict.code.value for verdict in reversed(selection.verdicts)}
+    assert (selection.best.variant.name if selection.best else None) == row["selects"]
+    assert [codes[facts[0]] for facts in row["variants"]] == row["codes"]
+    assert selection.unpredictable == tuple(row.get("unpredictable", ()))
+    if policy == ONNXRUNTIME_1_31:
+        assert selection.ties == tuple(row.get("ties", ()))
+
+
+def test_the_table_has_every_rule() -> None:
+    assert {row["rule"] for row in _TABLE[ONNXRUNTIME_1_27]} == {f"A{number}" for number in range(1, 7)}
+    assert {row["rule"] for row in _TABLE[ONNXRUNTIME_1_31]} == {f"C{number}" for number in range(7)}
+
+
+@pytest.mark.requirement("K16")
+def test_a_tie_that_1_27_does_not_decide_is_a_warning_with_the_names() -> None:
+    selection = _select(ONNXRUNTIME_1_27, [_variant("z", "mock"), _variant("a", "mock")], ["mock"])
+
+    assert selection.warnings == (
+        (
+            "unpredictable: onnxruntime 1.27 does not specify which of 'a', 'z' it selects; "
+            "on Linux the first by name was seen to win"
+        ),
+    )
+    assert selection_to_json(selection)["unpredictable"] == ["a", "z"]
+
+
+def test_beyond_thirteen_variants_no_order_was_seen() -> None:
+    selection = _select(ONNXRUNTIME_1_27, [_variant(f"v{index:02}", "mock") for index in range(14)], ["mock"])
+
+    assert len(selection.unpredictable) == 14
+    assert selection.warnings[0].endswith("; with more than 13 variants any of them was seen to win")
+
+
+def test_only_the_matching_device_is_rated_or_all_of_them() -> None:
+    asked = []
+
+    def rate(ep_devices: Sequence[EpDevice], info: str) -> CompiledModelCompatibility:
+        asked.append(([each.device.name for each in ep_devices if each.device is not None], info))
+        return CompiledModelCompatibility.OPTIMAL
+
+    for policy in (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31):
+        _select(
+            policy, [_variant("d", "mock", "npu", "x"), _variant("n", "mock", None, "y")], ["mock"], compatibility=rate
+        )
+
+    assert asked == [(["npu"], "x"), (["npu", "cpu"], "y")] * 2
+
+
+def test_a_variant_with_a_device_runs_on_that_device_only() -> None:
+    selection = _select(ONNXRUNTIME_1_31, [_variant("v", "mock", "npu")], ["mock"])
+
+    assert [verdict.ep_device for verdict in selection.verdicts] == [_offer("mock", _NPU)]
+
+
+def test_a_variant_that_more_than_one_backend_could_run_has_a_verdict_for_each() -> None:
+    selection = _select(ONNXRUNTIME_1_31, [_variant("v", "CPUExecutionProvider")])
+
+    assert [
+        (each.ep_device and each.ep_device.backend, each.code.value, each.decided_by) for each in selection.verdicts
+    ] == [
+        ("onnxruntime", "SELECTED", None),
+        ("embedded", "LOWER_RANK", "EP device order"),
+    ]
+
+
+def test_devices_are_those_of_another_backend_where_onnxruntime_has_not_the_ep() -> None:
+    offers = [_offer("OpenVINOExecutionProvider", _NPU, "openvino")]
+
+    selection = _select(
+        ONNXRUNTIME_1_31, [_variant("v", "OpenVINOExecutionProvider", "npu")], ["openvino"], ep_devices=offers
+    )
+
+    assert selection.best is not None
+    assert selection.warnings == (
+        "no onnxruntime here has OpenVINOExecutionProvider: its devices are those that 'openvino' reports",
+    )
+
+
+def test_a_second_ep_that_does_not_count_is_a_warning() -> None:
+    selection = _select(ONNXRUNTIME_1_31, [_variant("v", "mock")], ["mock", "cpu"])
+
+    assert selection.warnings == ("onnxruntime 1.31 selects by one execution provider only, here mock",)
+    assert selection.ep == "mock, CPUExecutionProvider"
+
+
+def test_a_package_that_the_release_does_not_open_has_no_variant() -> None:
+    selection = _select(ONNXRUNTIME_1_31, [_variant("v", "mock")], ["mock"], refusal="it does not open: why")
+
+    assert [(each.code.value, each.reason) for each in selection.verdicts] == [
+        ("PACKAGE_REFUSED", "it does not open: why")
+    ]
+    assert "'v': PACKAGE_REFUSED: it does not open: why" in no_suitable_variant_message(selection)
+
+
+def test_a_variant_without_keys_that_the_release_reads_is_not_there_for_it() -> None:
+    older = VariantInfo(
+        name="v", component_name="m", directory=_ROOT, model_path=None, constraints=Constraints(ep="mock")
+    )
+
+    (verdict,) = _select(ONNXRUNTIME_1_31, [older], ["mock"]).verdicts
+
+    assert (verdict.code.value, verdict.reason) == ("PACKAGE_REFUSED", "it has no keys that onnxruntime 1.31 reads")
+
+
+def test_an_ep_that_nobody_can_rate_by_is_noted() -> None:
+    selection = _select(
+        ONNXRUNTIME_1_31,
+        [_variant("v", "mock", None, "x")],
+        ["mock"],
+        compatibility=lambda _ep_devices, _info: CompiledModelCompatibility.UNKNOWN,
+    )
+
+    assert selection.best is not None
+    assert selection.best.notes == ("its compatibility string cannot be rated here: counted as not applicable",)
+
+
+def test_ranks_are_named_by_the_criteria_of_the_release() -> None:
+    selection = _select(ONNXRUNTIME_1_31, [_variant("v", "mock", None, "EP_SUPPORTED_OPTIMAL")], ["mock"])
+
+    assert selection_to_json(selection)["selected"]["rank"] == {
+        "score": -100,
+        "declaration order": 0,
+        "EP device order": 0,
+    }
+
+
+def test_a_mistyped_ep_is_a_usage_error_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match="no execution provider 'azrue'; did you mean 'AzureExecutionProvider'"):
+        _select(ONNXRUNTIME_1_31, [_variant("v", "mock")], ["azrue"])
+
+
+def test_policies_of_releases_are_known_by_name_but_are_no_order_of_devices() -> None:
+    assert policy_named("ONNXRUNTIME_1.31") == ONNXRUNTIME_1_31
+    with pytest.raises(
+        UsageError, match=r"no policy 'onnxruntime-1.30'; did you mean 'onnxruntime-1.31'\? \(policies: "
+    ):
+        policy_named("onnxruntime-1.30")
+    with pytest.raises(UsageError, match=r"policy onnxruntime-1\.27 is no order of devices"):
+        find_policy("onnxruntime-1.27")
