@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ortpkg.api.model_package import ComponentModel, ModelPackage
     from ortpkg.api.model_variant import ModelVariant
     from ortpkg.api.verify import record_digests, verify
+    from ortpkg.authoring.convert import convert
     from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
     from ortpkg.authoring.dedup import DedupReport, dedup
     from ortpkg.authoring.diff import PackageDiff, diff
@@ -38,6 +39,7 @@ _LAZY: dict[str, str] = {
     "RunOptions": "ortpkg.session.options",
     "SessionOptions": "ortpkg.session.options",
     "add_variant": "ortpkg.authoring.create",
+    "convert": "ortpkg.authoring.convert",
     "create": "ortpkg.authoring.create",
     "dedup": "ortpkg.authoring.dedup",
     "diff": "ortpkg.authoring.diff",
@@ -64,6 +66,7 @@ __all__ = [
     "SessionOptions",
     "__version__",
     "add_variant",
+    "convert",
     "create",
     "dedup",
     "diff",

@@ -8,11 +8,12 @@ errors for unknown keys, and so lets both generations' keys stand side by side.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body, with_ortpkg_facts
 from ortpkg.package.component_format import COMPONENT, MANIFEST_KEYS
+from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
 from ortpkg.package.frozen import EMPTY, thaw
 from ortpkg.package.metadata_format import MANIFEST, METADATA, MODELS
 from ortpkg.package.package_info import PackageFormat
@@ -87,6 +88,20 @@ def component_content(name: str, component: ComponentEntry, form: PackageFormat)
 
 def _newer(component: ComponentEntry, *, with_facts: bool) -> dict[str, Any]:
     return {variant: component_body(entry, with_facts=with_facts) for variant, entry in component.variants.items()}
+
+
+def without_forbidden_options(package: PackageEntry) -> PackageEntry:
+    """Without the session options with which onnxruntime refuses the component generation."""
+    components = {
+        name: replace(component, variants={key: _allowed(entry) for key, entry in component.variants.items()})
+        for name, component in package.components.items()
+    }
+    return replace(package, components=components)
+
+
+def _allowed(entry: VariantEntry) -> VariantEntry:
+    options = {key: value for key, value in entry.session_options.items() if key not in FORBIDDEN_SESSION_OPTIONS}
+    return replace(entry, session_options=options)
 
 
 def _manifest(package: PackageEntry, form: PackageFormat) -> dict[str, Any]:

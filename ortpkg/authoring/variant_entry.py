@@ -19,6 +19,9 @@ from ortpkg.package.frozen import EMPTY, thaw
 from ortpkg.package.metadata_format import sanitize_model_id
 from ortpkg.package.package_info import Constraints, PackageFormat
 
+CONSTRAINTS = ("ep", "device", "architecture", "ep_compatibility_info")
+"""Keys of ``constraints`` in the metadata generation, in the order in which they are written."""
+
 _CPU_DEVICE = "cpu"
 
 
@@ -36,7 +39,7 @@ class VariantEntry:
         additional_metadata: opaque, without what ortpkg keeps there.
         executor_info: what executors other than onnxruntime need; opaque.
         ort_payload: keys of ``executor_info.ort`` that are nobody's.
-        other_keys: keys that no generation knows.
+        other_constraints, other_keys: what stands in ``constraints``, or in the variant, and no generation knows.
     """
 
     model_file: str | None
@@ -49,6 +52,7 @@ class VariantEntry:
     additional_metadata: Any = None
     executor_info: Mapping[str, Any] = EMPTY
     ort_payload: Mapping[str, Any] = EMPTY
+    other_constraints: Mapping[str, Any] = EMPTY
     other_keys: Mapping[str, Any] = EMPTY
 
 
@@ -59,11 +63,9 @@ def metadata_body(entry: VariantEntry, *, form: PackageFormat, file_key: str = "
     a path among them would mean two things. ``executor_info`` is kept for those who know it.
     """
     is_alone = form is PackageFormat.METADATA
-    constraints = {
-        key: value
-        for key in ("ep", "device", "architecture", "ep_compatibility_info")
-        if (value := getattr(entry.constraints, key)) is not None
-    }
+    constraints = {key: value for key in CONSTRAINTS if (value := getattr(entry.constraints, key)) is not None} | thaw(
+        entry.other_constraints
+    )
     parts: dict[str, Any] = {
         "model_id": entry.model_id,
         file_key: entry.model_file,
@@ -141,7 +143,7 @@ def _facts(entry: VariantEntry) -> dict[str, Any]:
     if leaves_out_device(entry.constraints):
         constraints["device"] = entry.constraints.device
     return {
-        "constraints": {key: value for key, value in constraints.items() if value},
+        "constraints": {key: value for key, value in constraints.items() if value} | thaw(entry.other_constraints),
         "metadata": entry.metadata,
         "other_keys": entry.other_keys,
     }

@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "verify": "ortpkg.cli.verify",
     "pack": "ortpkg.cli.pack",
     "unpack": "ortpkg.cli.unpack",
+    "convert": "ortpkg.cli.convert",
     "select": "ortpkg.cli.select",
     "run": "ortpkg.cli.run",
     "devices": "ortpkg.cli.devices",

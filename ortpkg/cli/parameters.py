@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ortpkg.errors import UsageError
+
 PackageArgument = Annotated[Path, typer.Argument(metavar="PKG", help="The package's directory (name.ortpackage).")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
 ComponentOption = Annotated[
@@ -47,5 +49,16 @@ FormatOption = Annotated[
         help="universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28 on).",
     ),
 ]
+NewPackageOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="NEW", help="Make a new package there.")
+]
+InPlaceOption = Annotated[bool, typer.Option("--in-place", help="Change the package itself.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Accept inputs and outputs that differ from the siblings'.")]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Let warnings, too, end with exit code 1.")]
+
+
+def chosen_output(output_path: Path | None, *, in_place: bool) -> Path | None:
+    """Where a command that rewrites a package writes to; None: the package itself. UsageError unless one is chosen."""
+    if (output_path is None) is not in_place:
+        raise UsageError("say where the result goes: -o NEW makes a new package, --in-place changes this one")
+    return output_path

@@ -1,0 +1,127 @@
+"""convert: the same package in another generation of the format.
+
+Nothing is lost on the way: what the target has no key for is kept beside (``additional_metadata.ortpkg``), and comes
+back when the package is converted back. What the target cannot mean is refused, all of it at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.authoring.create import parse_format
+from ortpkg.authoring.describe_package import PackageDescription
+from ortpkg.authoring.document_edits import checked_document
+from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.package_documents import package_documents, without_forbidden_options
+from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, new_package
+from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.package.digests import list_files
+from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.hashing import Progress
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import PackageFormat, PackageInfo
+from ortpkg.package.package_lock import lock_package
+from ortpkg.package.reader import open_package
+from ortpkg.package.transaction import commit_change, create_package, recover
+
+logger = logging.getLogger(__name__)
+
+
+def convert(
+    root: str | PathLike[str],
+    to: PackageFormat | str,
+    *,
+    output: str | PathLike[str] | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Writes the package in the format ``to``: at ``output``, or (None) in place.
+
+    Every file is re-hashed first. ``force`` leaves out what the target cannot mean.
+
+    Raises:
+        AuthoringError: the target cannot mean all that the package states (each thing is named), it has that format
+            already, something is at ``output``, or the disk is full.
+        DigestMismatchError: a file is damaged.
+        PackageError: ``root`` is no valid package.
+        UsageError: an unknown format.
+        PackageBusyError: another command does not finish changing it.
+    """
+    notify = notify or logger.warning
+    form = parse_format(to)
+    source = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    open_package(source)
+    if output is not None:
+        target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
+        check_intact(source, notify=notify, progress=progress)
+        plan = plan_conversion(open_package(source), form, force=force, notify=notify)
+        with lock_package(target, on_wait=notify):
+            create_package(target, new_package(plan), operations=operations, progress=progress)
+            return open_package(target)
+    with lock_package(source, on_wait=notify):
+        recover(source, operations=operations)
+        check_intact(source, notify=notify, progress=progress)
+        package = open_package(source)
+        if not (package.root / MANIFEST).is_file():
+            raise UsageError(f"{quoted(root)} is a component model on its own; make a new package of it (-o)")
+        change = change_of(package.root, plan_conversion(package, form, force=force, notify=notify))
+        if change is None:
+            raise AuthoringError(f"{quoted(root)} is a {form} package already; nothing was changed")
+        commit_change(source, change, operations=operations, progress=progress)
+        return open_package(source)
+
+
+def plan_conversion(package: PackageInfo, form: PackageFormat, *, force: bool, notify: Notify) -> PackagePlan:
+    """The package in another format. AuthoringError where that cannot mean all of it, unless ``force``."""
+    lost = list(_lost(package, form))
+    if lost and not force:
+        listed = "; ".join(lost)
+        raise AuthoringError(f"a {form} package cannot say all of this (force leaves it out): {listed}")
+    for each in lost:
+        notify(f"left out: {each}")
+    if len(package.components) > 1 and form is not PackageFormat.COMPONENT:
+        notify(f"onnxruntime 1.26 and 1.27 open packages with one component model; this has {len(package.components)}")
+    description = PackageDescription(package, form)
+    entry = without_forbidden_options(description.entry) if form is not PackageFormat.METADATA else description.entry
+    contents = package_documents(entry, form)
+    if form is PackageFormat.METADATA and package.format is PackageFormat.UNIVERSAL:
+        contents = {MANIFEST: contents.pop(MANIFEST)} | contents  # metadata.json says both, until the manifest does not
+    documents = {path: checked_document(value, path, form) for path, value in contents.items()}
+    return PackagePlan(documents=documents, files=_files(package, description, documents))
+
+
+def _files(package: PackageInfo, description: PackageDescription, documents: dict[str, bytes]) -> dict[str, Path]:
+    """Every file that is no document, at the place that the layout gives it."""
+    moves = {place.moves: place.folder for place in description.places.values() if place.moves is not None}
+    files = {}
+    for path in list_files(package.root):
+        source = package.root / path
+        moved = next((folder for folder in source.parents if folder in moves), None)
+        target = path if moved is None else f"{moves[moved]}/{source.relative_to(moved).as_posix()}"
+        if path not in description.documents:
+            files[target] = source
+    for place in description.places.values():
+        files |= {f"{place.folder}/{path}": source for path, source in place.brings.items()}
+    if clash := next((path for path in files if path in documents), None):
+        raise AuthoringError(f"{quoted(clash)} is a file of the package, where a document has to go; rename it")
+    return files
+
+
+def _lost(package: PackageInfo, form: PackageFormat) -> Iterator[str]:
+    """What the package states and ``form`` cannot mean, a phrase each."""
+    for component in package.components:
+        for variant in component.variants:
+            what = f"of variant {quoted(variant.name)}"
+            if form is not PackageFormat.METADATA:
+                for key in FORBIDDEN_SESSION_OPTIONS:
+                    if key in variant.session_options:
+                        yield f"session option {quoted(key)} {what}, with which onnxruntime 1.31 refuses the package"
+            if form is PackageFormat.METADATA and variant.model_path is None and package.shared_assets:
+                yield f"shared assets that the set of files {what} may refer to"

@@ -1,0 +1,224 @@
+"""What a package's documents state, whatever their format: :class:`PackageInfo` and its raw JSON to ``PackageEntry``.
+
+The inverse of :mod:`ortpkg.authoring.package_documents`. Keys that nobody knows are kept, since another program may;
+where files move to is the business of :mod:`ortpkg.authoring.variant_layout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ortpkg.authoring.package_documents import ComponentEntry, PackageEntry
+from ortpkg.authoring.variant_entry import CONSTRAINTS, VariantEntry
+from ortpkg.authoring.variant_layout import VariantPlace, place_variants
+from ortpkg.package.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
+from ortpkg.package.documents import parse_document
+from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.metadata_format import MANIFEST, sanitize_model_id
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+
+_KNOWN_IN_MANIFEST = frozenset(
+    {
+        "schema_version",
+        "model_name",
+        "package_name",
+        "model_version",
+        "package_version",
+        "description",
+        "component_models",
+        "components",
+        "additional_metadata",
+    }
+)
+_KNOWN_IN_METADATA = frozenset(
+    {"component_model_name", "component_name", "model_variants", "variants", "metadata", "additional_metadata"}
+)
+_KNOWN_IN_METADATA_VARIANT = frozenset(
+    {
+        "model_file",
+        "file",
+        "model_id",
+        "constraints",
+        "session_options",
+        "provider_options",
+        "executor_info",
+        "metadata",
+        "additional_metadata",
+    }
+)
+_KNOWN_IN_ORT = frozenset({"model_file", "session_options", "provider_options"})
+
+
+class PackageDescription:
+    """A package as an entry, with the place that each variant has in the layout that ortpkg writes.
+
+    Attributes:
+        entry: what the documents state; directories and model files are those of ``places``.
+        places: (component, variant) → where its files go.
+        documents: the documents that state it now, relative to the root.
+    """
+
+    def __init__(self, package: PackageInfo, form: PackageFormat) -> None:
+        """Describes ``package`` for a target of the format ``form``. AuthoringError as :func:`place_variants`."""
+        self._package = package
+        self._raw: dict[str, dict[str, Any]] = {}
+        self._has_manifest = (package.root / MANIFEST).is_file()
+        self.documents: list[str] = [MANIFEST] if self._has_manifest else []
+        self.places = place_variants(package, form)
+        self.entry = self._describe()
+
+    def _describe(self) -> PackageEntry:
+        package = self._package
+        manifest = self._document(MANIFEST) if self._has_manifest else {}
+        facts = _facts(manifest) if package.format is PackageFormat.COMPONENT else EMPTY
+        values = facts if package.format is PackageFormat.COMPONENT else manifest
+        known = _KNOWN_IN_MANIFEST | ({"inputs", "outputs"} if package.format is not PackageFormat.COMPONENT else set())
+        return PackageEntry(
+            name=package.name,
+            version=package.version,
+            description=package.description,
+            components={each.name: self._component(each) for each in self._in_manifest_order(manifest)},
+            inputs=tuple(values.get("inputs", ())),
+            outputs=tuple(values.get("outputs", ())),
+            additional_metadata=_opaque(manifest, facts),
+            other_keys=_others(manifest, known, facts),
+        )
+
+    def _in_manifest_order(self, manifest: Mapping[str, Any]) -> list[ComponentInfo]:
+        """As declared; ``PackageInfo`` has the pipeline's order, which pipeline.json keeps."""
+        declared = manifest.get("components" if self._package.format is PackageFormat.COMPONENT else "component_models")
+        order = list(declared or sorted(each.name for each in self._package.components))
+        return sorted(self._package.components, key=lambda each: order.index(each.name) if each.name in order else 0)
+
+    def _component(self, component: ComponentInfo) -> ComponentEntry:
+        bodies = list(self._component_bodies(component))
+        first = bodies[0]
+        is_component = self._package.format is PackageFormat.COMPONENT
+        facts = _facts(first) if is_component else EMPTY
+        list_key = "variants" if is_component else "model_variants"
+        others: dict[str, Any] = {}
+        for body in bodies if is_component else bodies[:1]:
+            others = _others(body, COMPONENT_KEYS if is_component else _KNOWN_IN_METADATA, facts) | others
+        newer: Mapping[str, Any] = next(
+            (body["variants"] for body in bodies if isinstance(body.get("variants"), dict)), {}
+        )
+        variants = {
+            variant.name: self._variant(
+                variant,
+                [found[variant.name] for body in bodies if variant.name in (found := body.get(list_key, {}))],
+                newer.get(variant.name, {}) if self._package.format is not PackageFormat.METADATA else {},
+            )
+            for variant in component.variants
+        }
+        return ComponentEntry(
+            variants=variants,
+            metadata=component.metadata,
+            additional_metadata=_opaque(first, facts),
+            other_keys=others,
+        )
+
+    def _component_bodies(self, component: ComponentInfo) -> Iterable[dict[str, Any]]:
+        """The objects that state it: its own document first, then what the manifest has."""
+        if component.source.document != MANIFEST:
+            yield self._document(component.source.document)
+        manifest = self._document(MANIFEST) if self._has_manifest else {}
+        for key in ("component_models", "components"):
+            declared = manifest.get(key)
+            body = declared.get(component.name) if isinstance(declared, dict) else None
+            if isinstance(body, dict):
+                yield body
+            elif isinstance(body, str) and self._package.format is PackageFormat.UNIVERSAL:
+                yield from self._newer_document(body, component)
+
+    def _newer_document(self, reference: str, component: ComponentInfo) -> Iterable[dict[str, Any]]:
+        path = (self._package.root / reference).resolve()
+        path = path / "component.json" if path.is_dir() else path
+        relative = path.relative_to(self._package.root).as_posix()
+        if relative != component.source.document:
+            yield self._document(relative)
+
+    def _variant(self, variant: VariantInfo, bodies: list[Mapping[str, Any]], newer: Mapping[str, Any]) -> VariantEntry:
+        is_component = self._package.format is PackageFormat.COMPONENT
+        place = self.places[variant.component_name, variant.name]
+        facts = _facts(newer) if is_component else EMPTY
+        known = VARIANT_KEYS if is_component else _KNOWN_IN_METADATA_VARIANT
+        other_keys: dict[str, Any] = {}
+        for body in bodies:
+            other_keys = _others(body, known, facts) | other_keys
+        ort = variant.executor_info.get(ORT, EMPTY)
+        session_options, provider_options = variant.session_options, variant.provider_options
+        if ort:  # as they are written: the reader has resolved the paths among them
+            session_options = ort.get("session_options", EMPTY) or session_options
+            provider_options = ort.get("provider_options", EMPTY) or provider_options
+        if place.brings:  # the weights lie beside the model from now on
+            session_options = {k: v for k, v in session_options.items() if k != EXTERNAL_INITIALIZERS_FOLDER}
+        return VariantEntry(
+            model_file=place.model_file if place.brings else ort.get("model_file", place.model_file),
+            constraints=variant.constraints,
+            other_constraints=_other_constraints(
+                [*(body.get("constraints") for body in bodies), facts.get("constraints")]
+            ),
+            session_options=session_options,
+            provider_options=provider_options,
+            metadata=variant.metadata,
+            model_id=_model_id(bodies, place),
+            additional_metadata=_opaque(newer, facts) if is_component else variant.additional_metadata,
+            executor_info=_executor_info(newer or (bodies[0] if bodies else {})),
+            ort_payload={key: value for key, value in ort.items() if key not in _KNOWN_IN_ORT},
+            other_keys=other_keys,
+        )
+
+    def _document(self, path: str) -> dict[str, Any]:
+        if path not in self._raw:
+            self._raw[path] = parse_document((self._package.root / path).read_bytes(), document=path)
+            if path not in self.documents:
+                self.documents.append(path)
+        return self._raw[path]
+
+
+def _other_constraints(stated: Iterable[Any]) -> dict[str, Any]:
+    """Constraints that nobody knows, which only the metadata generation can have."""
+    return {
+        key: value
+        for constraints in stated
+        if isinstance(constraints, Mapping)
+        for key, value in constraints.items()
+        if key not in CONSTRAINTS
+    }
+
+
+def _executor_info(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What executors other than onnxruntime need, as it is written."""
+    declared = body.get("executor_info")
+    return {key: value for key, value in declared.items() if key != ORT} if isinstance(declared, dict) else {}
+
+
+def _model_id(bodies: list[Mapping[str, Any]], place: VariantPlace) -> str | None:
+    """What names the variant's folder, where it is not the variant's name: as it was written, if that still does."""
+    if place.folder_name == place.variant:
+        return None
+    written = next((body["model_id"] for body in bodies if body.get("model_id")), None)
+    is_right = isinstance(written, str) and sanitize_model_id(written) == place.folder_name
+    return written if is_right else place.folder_name
+
+
+def _facts(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    additional = body.get("additional_metadata")
+    facts = additional.get(FACTS, EMPTY) if isinstance(additional, Mapping) else EMPTY
+    return facts if isinstance(facts, Mapping) else EMPTY
+
+
+def _opaque(body: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
+    """``additional_metadata`` without what ortpkg keeps there."""
+    additional = body.get("additional_metadata")
+    if "additional_metadata" in facts:
+        return facts["additional_metadata"]
+    if not facts or not isinstance(additional, Mapping):
+        return additional
+    return {key: value for key, value in additional.items() if key != FACTS} or None
+
+
+def _others(body: Mapping[str, Any], known: Iterable[str], facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if key not in known} | dict(facts.get("other_keys", EMPTY))

@@ -1,0 +1,121 @@
+"""Where each variant's files go when a package is written anew: ``models/<component>/<folder>/``.
+
+What lies there already stays. In packages of the component generation a variant may have its folder anywhere, its model
+in a shared asset and its weights in a third place; onnxruntime 1.26 and 1.27 find none of these, so they are brought
+together. Variants that share a folder go on sharing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.variant_files import data_files
+from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER
+from ortpkg.package.metadata_format import MODELS
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantPlace:
+    """Where one variant's files go.
+
+    Attributes:
+        variant: its name.
+        folder: relative to the root.
+        model_file: the model, relative to ``folder``; None for a set of files.
+        moves: the folder that is to become ``folder`` as a whole; None where it lies there already, or where only
+            single files are taken.
+        brings: path relative to ``folder`` → file that is copied there from elsewhere: the model, its weights.
+    """
+
+    variant: str
+    folder: str
+    model_file: str | None
+    moves: Path | None
+    brings: Mapping[str, Path]
+
+    @property
+    def folder_name(self) -> str:
+        return PurePosixPath(self.folder).name
+
+
+def place_variants(package: PackageInfo, form: PackageFormat) -> dict[tuple[str, str], VariantPlace]:
+    """The place of every variant, by (component, variant), in a package of the format ``form``.
+
+    AuthoringError where a set of files (GenAI) has no folder of its own, so that nobody can say what belongs to it, and
+    for what lies outside of the package.
+    """
+    gathers = form is not package.format and form is not PackageFormat.COMPONENT
+    return {
+        (component.name, variant.name): _place(package, variant, folder, gathers=gathers)
+        for component in package.components
+        for variant, folder in _folders(package, component)
+    }
+
+
+def _folders(package: PackageInfo, component: ComponentInfo) -> Iterator[tuple[VariantInfo, str]]:
+    """Each variant with the name of its folder; variants that share one get the same."""
+    base = package.root / MODELS / component.name
+    names: dict[Path, str] = {
+        variant.directory: variant.directory.name
+        for variant in component.variants
+        if variant.directory.parent == base and not _holds_others(package, variant)
+    }
+    for variant in component.variants:
+        sharing = [each for each in component.variants if each.directory == variant.directory]
+        is_alone = len(sharing) == 1 or _holds_others(package, variant)
+        name = variant.name if is_alone else variant.directory.name
+        while variant.directory not in names and name in names.values():
+            name += "_"
+        yield variant, name if _holds_others(package, variant) else names.setdefault(variant.directory, name)
+
+
+def _holds_others(package: PackageInfo, variant: VariantInfo) -> bool:
+    """Whether the variant's folder holds documents, or folders of others: then only the files that it needs are its."""
+    holders = (package.root, *(component.directory for component in package.components))
+    folders = (each.directory for component in package.components for each in component.variants)
+    return any(each.is_relative_to(variant.directory) for each in holders) or any(
+        each != variant.directory and each.is_relative_to(variant.directory) for each in folders
+    )
+
+
+def _place(package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bool) -> VariantPlace:
+    folder = f"{MODELS}/{variant.component_name}/{name}"
+    if not variant.directory.is_relative_to(package.root):
+        raise AuthoringError(f"variant {quoted(variant.name)} lies outside of the package, in an installed one")
+    takes_files = _holds_others(package, variant)
+    if takes_files and variant.model_path is None:
+        message = f"variant {quoted(variant.name)} is a set of files in {quoted(variant.directory)}"
+        raise AuthoringError(f"{message}, with files of others: nobody can say which are its own")
+    model_file, brings = _gathered(variant, takes_files=takes_files, gathers=gathers)
+    stays = takes_files or variant.directory == package.root / folder
+    return VariantPlace(
+        variant=variant.name,
+        folder=folder,
+        model_file=model_file,
+        moves=None if stays else variant.directory,
+        brings=brings,
+    )
+
+
+def _gathered(variant: VariantInfo, *, takes_files: bool, gathers: bool) -> tuple[str | None, dict[str, Path]]:
+    """The model file, relative to the variant's folder, and what is to be brought there from elsewhere."""
+    model = variant.model_path
+    if model is None:
+        return None, {}
+    is_inside = model.is_relative_to(variant.directory)
+    model_file = model.relative_to(variant.directory).as_posix() if is_inside else model.name
+    stated = variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER) if gathers else None
+    brings_weights = bool(stated) and not Path(stated or "").is_relative_to(variant.directory)
+    brings_model = takes_files or (gathers and not is_inside)
+    if not (brings_model or brings_weights):
+        return model_file, {}
+    beside = PurePosixPath(model_file).parent
+    source = Path(stated) if stated else model.parent
+    locations = data_files(read_model_facts(model).signature)
+    brings = {(beside / location).as_posix(): source / location for location in locations}
+    return model_file, ({model_file: model} if brings_model else {}) | brings

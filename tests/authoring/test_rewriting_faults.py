@@ -1,0 +1,68 @@
+"""Commands that rewrite a package in place, killed or out of disk space at every file operation."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ortpkg.authoring.convert import convert
+from ortpkg.authoring.create import create
+from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.errors import AuthoringError
+from ortpkg.package.digests import check_digests
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.reader import open_package
+from tests.authoring.conftest import ModelMaker
+from tests.package.failing_operations import FailingOperations, Killed, content_of
+
+Command = Callable[[Path, FileOperations], object]
+
+
+@pytest.fixture
+def models(make_model: ModelMaker) -> list[NewVariant]:
+    return [NewVariant.for_cpu(make_model("a")), NewVariant(model=make_model("b"), ep="cuda")]
+
+
+def state_of(root: Path) -> tuple[object, ...]:
+    """What a reader sees; the documents are valid, and no file is damaged."""
+    assert check_digests(root) == ()
+    package = open_package(root)
+    variants = [(each.name, variant.name) for each in package.components for variant in each.variants]
+    return package.format, *variants
+
+
+def check_every_fault(old: Path, command: Command) -> None:
+    """At each operation, by a kill and by a full disk: the old or the new package, and running again completes."""
+    whole = Path(shutil.copytree(old, old.parent / "whole"))
+    counting = FailingOperations()
+    command(whole, counting)
+    new, before, after = content_of(whole), state_of(old), state_of(whole)
+    assert before != after
+
+    for index in range(len(counting.log)):
+        for kill in (True, False):
+            root = Path(shutil.copytree(old, old.parent / "copy"))
+            try:
+                command(root, FailingOperations(index, kill=kill))
+            except (Killed, AuthoringError):
+                assert state_of(root) in (before, after)
+            else:
+                assert content_of(root) == new
+            if content_of(root) != new:
+                # It refuses where only tidying up was left, which every command begins with.
+                with contextlib.suppress(AuthoringError):
+                    command(root, FileOperations())
+            assert content_of(root) == new
+            shutil.rmtree(root)
+
+
+@pytest.mark.requirement("K18")
+@pytest.mark.parametrize(("origin", "target"), [("component", "universal"), ("universal", "metadata")])
+def test_convert(tmp_path: Path, models: list[NewVariant], origin: str, target: str) -> None:
+    old = create(tmp_path / "old", models, form=origin).root
+
+    check_every_fault(old, lambda root, operations: convert(root, target, operations=operations))
