@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_an_interrupt_is_exit_code_130(ortpkg: RunCommand, monkeypatch: pytest.M
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    program = f"{sys.executable} -m ortpkg inspect {DIGITS} --json | head -n 1"
+    program = f"{shlex.quote(sys.executable)} -m ortpkg inspect {shlex.quote(str(DIGITS))} --json | head -n 1"
     done = subprocess.run(["sh", "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "{\n"
     assert "Traceback" not in done.stderr
