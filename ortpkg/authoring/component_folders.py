@@ -10,10 +10,10 @@ from pathlib import Path
 from ortpkg.authoring.contents import ContentKey
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, read_model_weights
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES, whole_file
+from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.errors import quoted
 from ortpkg.package.composed_file import FileRange
-from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.findings import listed
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
@@ -60,7 +60,7 @@ def read_component_folders(
         for each in package.components
         for variant in each.variants
         for path in (
-            *_option_folders(variant),
+            *option_places(variant),
             *((variant.directory, variant.model_path) if each is not component else ()),
         )
         if path is not None
@@ -75,17 +75,12 @@ def read_component_folders(
     ]
 
 
-def _option_folders(variant: VariantInfo) -> list[Path]:
-    """Places in the package that session options name."""
-    return [Path(variant.session_options[key]) for key in PATH_SESSION_OPTIONS if variant.session_options.get(key)]
-
-
 def _read_folder(path: Path, variants: list[VariantInfo], document: ComponentDocument) -> VariantFolder:
     without_model = next((variant for variant in variants if variant.model_path is None), None)
     if without_model is not None:
         reason = f"variant {quoted(without_model.name)} is a set of files, not one model"
         return _without_models(path, variants, reason)
-    if any(_option_folders(variant) for variant in variants):
+    if any(option_places(variant) for variant in variants):
         return _without_models(path, variants, "its session options name a folder of their own")
     paths = dict.fromkeys(variant.model_path for variant in variants if variant.model_path is not None)
     folder = VariantFolder(

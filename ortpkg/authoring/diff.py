@@ -14,12 +14,13 @@ from typing import Any
 
 from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_mappings, diff_models
 from ortpkg.authoring.model_weights import read_model_weights
+from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.component_format import FACTS
 from ortpkg.package.documents import read_document
-from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
+from ortpkg.package.executor_info import ORT
 from ortpkg.package.frozen import thaw
 from ortpkg.package.hashing import Progress, hash_files
 from ortpkg.package.metadata_format import MANIFEST
@@ -159,13 +160,6 @@ class _Package:
             return ()
         weights = read_model_weights(variant.model_path, data_folder=data_folder_of(variant))
         return (weights.path, *weights.data_files)
-
-
-def data_folder_of(variant: VariantInfo) -> Path:
-    """Where the data files of a variant that has a model are looked for."""
-    assert variant.model_path is not None, "the caller has checked it"
-    option = variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER)
-    return Path(option) if option else variant.model_path.parent
 
 
 def _diff_variant(ours: _Package, theirs: _Package, key: tuple[str, str]) -> VariantDiff:

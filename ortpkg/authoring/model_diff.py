@@ -252,15 +252,15 @@ def _initializer(message: TensorMessage, data: FileRange | None) -> _Initializer
 def _diff_weights(old: Mapping[str, _Initializer], new: Mapping[str, _Initializer]) -> tuple[WeightChange, ...]:
     names = list(dict.fromkeys((*old, *new)))
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="ortpkg-hash") as pool:
-        found = pool.map(_diff_weight, names, map(old.get, names), map(new.get, names))
-        return tuple(change for change in found if change is not None)
-
-
-def _diff_weight(name: str, old: _Initializer | None, new: _Initializer | None) -> WeightChange | None:
-    ours, theirs = _weight(old), _weight(new)
-    if ours == theirs:
-        return None
-    return WeightChange(name=name, old=ours, new=theirs, largest_difference=_largest_difference(old, new))
+        ours, theirs = pool.map(_weight, map(old.get, names)), pool.map(_weight, map(new.get, names))
+        # One after another: comparing numbers takes several times the memory of a weight.
+        return tuple(
+            WeightChange(
+                name=name, old=our, new=their, largest_difference=_largest_difference(old.get(name), new.get(name))
+            )
+            for name, our, their in zip(names, ours, theirs, strict=True)
+            if our != their
+        )
 
 
 def _weight(initializer: _Initializer | None) -> Weight | None:

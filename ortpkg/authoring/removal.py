@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.variant_files import data_files
+from ortpkg.authoring.variant_files import data_files, data_folder_of, option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
@@ -79,7 +79,8 @@ def check_component_is_free(package: PackageInfo, component: str) -> None:
 
 def _touches(directory: Path, variant: VariantInfo) -> bool:
     """Whether deleting ``directory`` would take something from ``variant``, or it lies among that one's files."""
-    paths = [variant.directory] + ([variant.model_path] if variant.model_path is not None else [])
+    paths = [variant.directory, *option_places(variant)]
+    paths += [variant.model_path] if variant.model_path is not None else []
     return any(path.is_relative_to(directory) for path in paths) or directory.is_relative_to(variant.directory)
 
 
@@ -91,7 +92,8 @@ def _used_files(variant: VariantInfo) -> list[Path] | None:
         locations = data_files(read_model_facts(variant.model_path).signature)
     except ModelError:
         return None
-    return [variant.model_path, *(variant.model_path.parent / location for location in locations)]
+    folder = data_folder_of(variant)
+    return [variant.model_path, *(folder / location for location in locations)]
 
 
 def _relative(package: PackageInfo, paths: Iterable[Path]) -> tuple[str, ...]:

@@ -15,7 +15,9 @@ from pathlib import Path, PurePosixPath
 from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, quoted
 from ortpkg.graph.model_signature import ModelSignature
+from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.model_file import GENAI_CONFIG
+from ortpkg.package.package_info import VariantInfo
 from ortpkg.package.path_resolver import why_not_portable
 
 _MODEL_SUFFIX = ".onnx"
@@ -80,6 +82,19 @@ def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
     if not stat.S_ISREG(status.st_mode):
         return "is not a regular file"
     return f"is too short: {status.st_size} bytes of {nbytes} needed" if status.st_size < nbytes else None
+
+
+def option_places(variant: VariantInfo) -> list[Path]:
+    """Files and folders that a variant's session options name: it needs them wherever its own folder is."""
+    options = (variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
+    return [variant.directory / option for option in options if option]  # what the reader resolved is absolute
+
+
+def data_folder_of(variant: VariantInfo) -> Path:
+    """Where the data files of a variant are looked for: beside its model, or where its session options say."""
+    if option := variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER):
+        return variant.directory / option
+    return variant.model_path.parent if variant.model_path is not None else variant.directory
 
 
 def data_files(signature: ModelSignature) -> dict[str, int]:

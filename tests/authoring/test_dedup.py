@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ortpkg.authoring.create import add_variant, remove_variant
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, DigestMismatchError, ModelFileError, UsageError
+from ortpkg.errors import AuthoringError, DigestMismatchError, ModelFileError, Severity, UsageError
 from ortpkg.package.digests import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.session.inference_session import InferenceSession
@@ -45,9 +46,16 @@ def files_of(root: Path) -> list[str]:
     )
 
 
+def rules_of(root: Path) -> list[str]:
+    """What ``validate`` finds; no error in any test."""
+    findings = validate(root)
+    assert [str(finding) for finding in findings if finding.severity is Severity.ERROR] == []
+    return [finding.rule for finding in findings]
+
+
 def deduplicated(root: Path, **options: object) -> int:
     """Runs dedup; every promise that holds whatever was shared is checked. Returns the bytes saved."""
-    before, nbytes, content = results_of(root), nbytes_of(root), content_of(root)
+    before, nbytes, content, findings = results_of(root), nbytes_of(root), content_of(root), rules_of(root)
     planned = dedup(root, dry_run=True, **options)  # type: ignore[arg-type]
     assert content_of(root) == content
 
@@ -56,7 +64,7 @@ def deduplicated(root: Path, **options: object) -> int:
     assert (report.moved, report.added, report.removed) == (planned.moved, planned.added, planned.removed)
     assert report.saved_nbytes == nbytes - nbytes_of(root)
     assert_same_results(before, results_of(root))
-    assert validate(root) == ()
+    assert rules_of(root) == findings
     after = content_of(root)
     assert dedup(root, **options).saved_nbytes == 0  # type: ignore[arg-type]
     assert content_of(root) == after
@@ -596,3 +604,29 @@ def test_openvino_loads_what_is_shared(tmp_path: Path, layout: str) -> None:
     for variant in open_package(root).components[0].variants:
         compiled = openvino.Core().compile_model(str(variant.model_path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         np.testing.assert_allclose(compiled([feeds])[0], before[f"model/{variant.name}"][0], rtol=1e-4, atol=1e-5)
+
+
+def test_data_that_another_variant_is_pointed_to_stays_where_it_is(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    ort: dict[str, Any] = {"model_file": "model.onnx"}
+    options = {"session.model_external_initializers_file_folder_path": "b"}
+    body: dict[str, Any] = {
+        name: {"ep": "CPUExecutionProvider", "executor_info": {"ort": dict(ort)}} for name in ("a", "b", "pointed")
+    }
+    body["pointed"]["executor_info"]["ort"]["session_options"] = options
+    body["pointed"]["variant_directory"] = "."
+    body["pointed"]["executor_info"]["ort"]["model_file"] = "pointed.onnx"
+    for name in ("a", "b"):
+        make_model(root / "m" / name, WEIGHTS)
+    shutil.copy(root / "m/b/model.onnx", root / "m/pointed.onnx")
+    (root / "m/component.json").write_text(json.dumps({"variants": body}), encoding="utf-8")
+    (root / "manifest.json").write_text(
+        json.dumps({"schema_version": "1.0", "components": {"m": "m"}}), encoding="utf-8"
+    )
+
+    report = dedup(root)
+    remove_variant(root, "b")
+
+    assert [each.variant for each in report.moved] == []
+    assert (root / "m/b/weights.bin").is_file()
+    assert open_package(root).components[0].variant("pointed") is not None
