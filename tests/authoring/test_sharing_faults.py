@@ -140,8 +140,7 @@ def test_a_process_that_dies_leaves_a_valid_package(old: Path, locks_of_this_tes
         import os, pathlib, sys
         from ortpkg.authoring.dedup import dedup
         from ortpkg.package import package_lock
-        from ortpkg.package.digests import check_digests
-from ortpkg.package.file_operations import FileOperations
+        from ortpkg.package.file_operations import FileOperations
 
         class Dying(FileOperations):
             def before(self, operation, path):
