@@ -14,7 +14,7 @@ from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, UsageError
 from ortpkg.package.digests import check_digests
 from ortpkg.package.package_info import Constraints
-from ortpkg.package.reader import check_package
+from ortpkg.package.reader import check_package, open_package
 from tests.authoring.conftest import ModelMaker
 
 
@@ -40,7 +40,7 @@ def test_makes_a_package_of_three_files(tmp_path: Path, make_model: ModelMaker) 
         "b": Constraints(device="gpu"),
         "c": Constraints(device="npu"),
     }
-    assert validate(package.root) == ()
+    assert validate(package.root, ignore=["ORT2"]) == ()
 
 
 @pytest.mark.requirement("K20")
@@ -161,3 +161,57 @@ def test_an_empty_package_is_valid(tmp_path: Path) -> None:
     _, findings = check_package(package.root)
     assert [(found.rule, found.severity.value) for found in findings] == [("ORT023", "warning")]
     assert check_digests(package.root) == ()
+
+
+def test_says_which_variants_onnxruntime_never_selects(tmp_path: Path, make_model: ModelMaker) -> None:
+    notes: list[str] = []
+    models = [NewVariant.for_cpu(make_model("a")), NewVariant.for_gpu(make_model("b"))]
+
+    create(tmp_path / "p", models, notify=notes.append)
+    create(tmp_path / "q", models, form="metadata", notify=notes.append)
+
+    assert notes == ["onnxruntime 1.28 and later never select the variant 'b', since no ep is named"]
+
+
+@pytest.mark.parametrize(
+    ("form", "documents"),
+    [
+        ("universal", {"manifest.json", "models/c/metadata.json"}),
+        ("metadata", {"manifest.json", "models/c/metadata.json"}),
+        ("component", {"manifest.json", "models/c/component.json"}),
+    ],
+)
+def test_the_documents_of_each_format(tmp_path: Path, make_model: ModelMaker, form: str, documents: set[str]) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], component="c", form=form).root
+
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*.json")}
+    assert found == documents | {"digests.json"}
+    assert open_package(root).format == form
+
+
+def test_a_universal_package_says_everything_twice_but_the_device_of_the_cpu(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    models = [NewVariant.for_cpu(make_model("a")), NewVariant(model=make_model("b"), ep="cuda", device="gpu")]
+    options = {"session.intra_op_num_threads": "1"}
+    models.append(NewVariant(model=make_model("c"), ep="cpu", session_options=options))
+
+    root = create(tmp_path / "p", models, component="c").root
+
+    manifest = manifest_of(root)
+    assert (manifest["schema_version"], manifest["model_name"]) == ("1.1000", "p")
+    assert (manifest["component_models"], manifest["components"]) == (["c"], {"c": "models/c/metadata.json"})
+    metadata = json.loads((root / "models/c/metadata.json").read_bytes())
+    assert {name: body["constraints"] for name, body in metadata["model_variants"].items()} == {
+        "a": {"ep": "CPUExecutionProvider", "device": "cpu"},
+        "b": {"ep": "CUDAExecutionProvider", "device": "gpu"},
+        "c": {"ep": "CPUExecutionProvider"},
+    }
+    assert metadata["variants"] == {
+        "a": {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "a.onnx"}}},
+        "b": {"ep": "CUDAExecutionProvider", "device": "gpu", "executor_info": {"ort": {"model_file": "b.onnx"}}},
+        "c": {
+            "ep": "CPUExecutionProvider",
+            "executor_info": {"ort": {"model_file": "c.onnx", "session_options": options}},
+        },
+    }

@@ -28,7 +28,7 @@ def found(root: Path) -> dict[str, str]:
     """Rule → the texts of its findings, for all but the digests' rules, which nearly every breakage sets off."""
     texts: dict[str, str] = {}
     for finding in validate(root):
-        if finding.rule not in ("ORT101", "ORT102"):
+        if finding.rule not in ("ORT401", "ORT402"):
             texts[finding.rule] = f"{texts.get(finding.rule, '')}{finding}\n"
     return texts
 
@@ -42,12 +42,12 @@ def test_a_good_package_has_no_findings(package: Path) -> None:
     [
         (
             lambda root: (root / "models/model/big/weights.bin").write_bytes(b"x" * 64),
-            "ORT101",
+            "ORT401",
             "are not those recorded",
         ),
-        (lambda root: (root / "models/model/big/weights.bin").unlink(), "ORT102", "recorded, but not there"),
-        (lambda root: (root / "notes.txt").write_text(""), "ORT104", "notes.txt: there, but not recorded"),
-        (lambda root: (root / "digests.json").unlink(), "ORT105", "the package is unverified"),
+        (lambda root: (root / "models/model/big/weights.bin").unlink(), "ORT402", "recorded, but not there"),
+        (lambda root: (root / "notes.txt").write_text(""), "ORT404", "notes.txt: there, but not recorded"),
+        (lambda root: (root / "digests.json").unlink(), "ORT405", "the package is unverified"),
         (lambda root: (root / "digests.json").write_text("{}"), "ORT005", "digests.json"),
     ],
 )
@@ -64,29 +64,34 @@ def test_notices_a_model_that_is_not_onnx(package: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [(None, "data file 'weights.bin' of variant 'big' does not exist"), (b"abc", "is too short: 3 bytes of 64 needed")],
+    ("content", "rule", "message"),
+    [
+        (None, "ORT104", "data file 'weights.bin' of tensor 'w' in variant 'big' does not exist"),
+        (b"abc", "ORT105", "data file 'weights.bin' of variant 'big' is too short: 3 bytes of 64 needed"),
+    ],
 )
-def test_notices_data_that_is_missing_or_too_short(package: Path, content: bytes | None, message: str) -> None:
+def test_notices_data_that_is_missing_or_too_short(
+    package: Path, content: bytes | None, rule: str, message: str
+) -> None:
     data = package / WEIGHTS
     data.unlink()
     if content is not None:
         data.write_bytes(content)
 
-    assert message in found(package)["ORT111"]
+    assert message in found(package)[rule]
 
 
 def test_notices_variants_that_differ(package: Path, make_model: ModelMaker) -> None:
     add_variant(package, make_model("b", signature="(int64[batch, 4] x) => (int64[batch, 4] y)"), force=True)
 
-    assert "variant 'b' differs from 'big': input 'x' has the type 'tensor(int64)'" in found(package)["ORT112"]
+    assert "variant 'b' differs from 'big': input 'x' has the type 'tensor(int64)'" in found(package)["ORT120"]
 
 
 def test_warns_of_dimensions_fixed_at_different_sizes(tmp_path: Path, make_model: ModelMaker) -> None:
     models = [make_model(f"b{size}", signature=f"(float[{size}, 4] x) => (float[{size}, 4] y)") for size in (1, 8)]
     root = create(tmp_path / "p", [NewVariant.for_cpu(model) for model in models]).root
 
-    assert "'x' has the fixed dimension 8 at axis 0, not 1" in found(root)["ORT113"]
+    assert "'x' has the fixed dimension 8 at axis 0, not 1" in found(root)["ORT121"]
 
 
 def test_warns_of_overall_values_that_are_not_those_of_the_model(package: Path) -> None:
@@ -94,7 +99,7 @@ def test_warns_of_overall_values_that_are_not_those_of_the_model(package: Path) 
     manifest["inputs"][0]["name"] = "image"
     (package / "manifest.json").write_text(json.dumps(manifest))
 
-    assert "inputs are 'image: tensor(float)', those of the model are 'x: tensor(float)'" in found(package)["ORT114"]
+    assert "inputs are 'image: tensor(float)', those of the model are 'x: tensor(float)'" in found(package)["ORT122"]
 
 
 def test_notices_a_pipeline_that_feeds_what_the_model_does_not_have(package: Path) -> None:
@@ -106,13 +111,13 @@ def test_notices_a_pipeline_that_feeds_what_the_model_does_not_have(package: Pat
     }
     (package / "pipeline.json").write_text(json.dumps(pipeline))
 
-    assert "uses the input 'image'; there is 'x: tensor(float)'" in found(package)["ORT115"]
+    assert "uses the input 'image'; there is 'x: tensor(float)'" in found(package)["ORT501"]
 
 
 def test_warns_where_no_variant_runs_on_a_cpu(tmp_path: Path, make_model: ModelMaker) -> None:
     root = create(tmp_path / "p", [NewVariant.for_npu(make_model())]).root
 
-    assert "component model 'model' has no variant that runs on a CPU" in found(root)["ORT120"]
+    assert "component model 'model' has no variant that runs on a CPU" in found(root)["ORT201"]
 
 
 def test_notices_a_genai_configuration_that_names_a_missing_file(tmp_path: Path, make_model: ModelMaker) -> None:
@@ -124,7 +129,7 @@ def test_notices_a_genai_configuration_that_names_a_missing_file(tmp_path: Path,
     (folder / "genai_config.json").write_text(json.dumps(config))
     root = create(tmp_path / "p", [NewVariant(model=folder)]).root
 
-    assert "genai_config.json#/model/vision/filename: '../escape.onnx' is not in the variant's" in found(root)["ORT131"]
+    assert "genai_config.json#/model/vision/filename: '../escape.onnx' is not in the variant's" in found(root)["ORT602"]
 
 
 def test_says_that_a_change_was_interrupted(package: Path, make_model: ModelMaker) -> None:
@@ -136,8 +141,8 @@ def test_says_that_a_change_was_interrupted(package: Path, make_model: ModelMake
         with pytest.raises(Killed):
             add_variant(package, model, operations=FailingOperations(at=at, kill=True))
 
-        assert set(found(package)) == {"ORT106"}
-        assert message in found(package)["ORT106"]
+        assert set(found(package)) == {"ORT406"}
+        assert message in found(package)["ORT406"]
 
 
 def test_rule_ids_are_unique() -> None:

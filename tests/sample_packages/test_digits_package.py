@@ -12,7 +12,7 @@ from tests.sample_packages.conftest import DIGITS, VARIANTS
 
 
 def test_validate_finds_nothing_wrong() -> None:
-    assert validate(DIGITS) == ()
+    assert [finding.rule for finding in validate(DIGITS)] == ["ORT202"]  # both CPU variants are for every CPU
     assert check_samples(open_package(DIGITS)) == ()
 
 

@@ -1,0 +1,126 @@
+"""What the checks of ``validate`` look at: the package, and each of its models opened once, without weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ortpkg.authoring.checks.data_references import (
+    ContextReference,
+    DataReference,
+    context_references,
+    data_references,
+)
+from ortpkg.authoring.checks.genai_config import genai_models
+from ortpkg.errors import Finding, ModelError
+from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.model_file import read_model_file
+from ortpkg.graph.model_signature import ModelSignature, signature_of
+from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER
+from ortpkg.package.findings import finding
+from ortpkg.package.hashing import Progress
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.package.rules import Rule
+
+_LIMITS = ModelLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedModel:
+    """One ONNX file of a variant.
+
+    Attributes:
+        path: of the file.
+        data_folder: what the locations of its external data are relative to.
+        data, contexts: the files that it names.
+        signature: None where it cannot be had.
+        error: why not; "" where it can.
+    """
+
+    path: Path
+    data_folder: Path
+    data: tuple[DataReference, ...] = ()
+    contexts: tuple[ContextReference, ...] = ()
+    signature: ModelSignature | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPackage:
+    """A package whose documents are valid.
+
+    Attributes:
+        info: the package.
+        models: (component, variant) → its ONNX files; of a GenAI variant those that genai_config.json names.
+        targets: the readers that were asked for.
+        progress: told which file is being hashed.
+    """
+
+    info: PackageInfo
+    models: Mapping[tuple[str, str], tuple[OpenedModel, ...]] = field(default_factory=dict)
+    targets: tuple[str, ...] = ()
+    progress: Progress | None = None
+
+    @property
+    def variants(self) -> Iterator[VariantInfo]:
+        """All variants, in declaration order."""
+        for component in self.info.components:
+            yield from component.variants
+
+    def models_of(self, variant: VariantInfo) -> tuple[OpenedModel, ...]:
+        """The variant's ONNX files."""
+        return self.models.get((variant.component_name, variant.name), ())
+
+    def signatures_of(self, component: ComponentInfo) -> list[tuple[VariantInfo, ModelSignature]]:
+        """The component's variants that have one model, which could be read, in declaration order."""
+        return [
+            (variant, model.signature)
+            for variant in component.variants
+            if variant.model_path is not None
+            for model in self.models_of(variant)
+            if model.signature is not None
+        ]
+
+    def signature_of(self, component: str) -> ModelSignature | None:
+        """What the component takes and gives: the signature of its first variant that has one."""
+        found = self.info.component(component)
+        opened = self.signatures_of(found) if found is not None else []
+        return opened[0][1] if opened else None
+
+
+def open_models(info: PackageInfo) -> dict[tuple[str, str], tuple[OpenedModel, ...]]:
+    """Every model of the package; a file that several variants use is opened once."""
+    opened: dict[tuple[Path, Path], OpenedModel] = {}
+    models = {}
+    for component in info.components:
+        for variant in component.variants:
+            paths = genai_models(info, variant) if variant.model_path is None else [variant.model_path]
+            found = []
+            for path in paths:
+                folder = Path(variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER) or path.parent)
+                if (path, folder) not in opened:
+                    opened[path, folder] = _open(path, folder)
+                found.append(opened[path, folder])
+            models[component.name, variant.name] = tuple(found)
+    return models
+
+
+def of_variant(rule: Rule, variant: VariantInfo, message: str, *, target: str = "") -> Finding:
+    """A finding that points at the variant's declaration."""
+    found = finding(rule, variant.source.document, message, pointer=variant.source.pointer)
+    return replace(found, target=target) if target else found
+
+
+def _open(path: Path, folder: Path) -> OpenedModel:
+    model = OpenedModel(path=path, data_folder=folder)
+    try:
+        proto = read_model_file(path, limits=_LIMITS).proto
+        model = replace(
+            model,
+            data=tuple(data_references(proto, _LIMITS)),
+            contexts=tuple(context_references(proto, _LIMITS)),
+        )
+        return replace(model, signature=signature_of(proto, limits=_LIMITS))
+    except ModelError as error:
+        return replace(model, error=str(error))

@@ -1,0 +1,121 @@
+"""Checks of the files of a package as files: names on every operating system, and digests (ORT301 to ORT406)."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from ortpkg.authoring import rules
+from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
+from ortpkg.package.digests import STAGING_PREFIX, DifferenceKind, check_digests, list_files, read_digests
+from ortpkg.package.findings import finding
+from ortpkg.package.path_resolver import why_not_a_name
+from ortpkg.package.sidecar import DIGESTS_FILE
+
+_LONGEST_PATH = 200
+_DIFFERENCE_RULES = {
+    DifferenceKind.CHANGED: rules.FILE_CHANGED,
+    DifferenceKind.MISSING: rules.FILE_LOST,
+    DifferenceKind.UNREADABLE: rules.FILE_UNREADABLE,
+    DifferenceKind.EXTRA: rules.FILE_NOT_RECORDED,
+}
+
+
+def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
+    """Each file's name can be had, told apart and reached on every operating system."""
+    try:
+        files = list_files(package.info.root)
+    except (PackageError, OSError) as error:
+        yield finding(rules.FILE_UNREADABLE, ".", f"the package's files cannot be listed: {quoted(error)}")
+        return
+    wrong: set[str] = set()
+    for file in files:
+        names = file.split("/")
+        for depth, name in enumerate(names, start=1):
+            path = "/".join(names[:depth])
+            if path not in wrong and (reason := why_not_a_name(name)):
+                wrong.add(path)
+                yield finding(rules.FILE_NAME, shown(path), f"the name {quoted(name)} {reason}")
+        if len(file) > _LONGEST_PATH:
+            message = f"has a path of {len(file)} characters; up to {_LONGEST_PATH} are safe"
+            yield finding(rules.PATH_LONG, shown(file), message)
+    yield from _collisions_of_files(files)
+
+
+def check_declared_names(package: CheckedPackage) -> Iterator[Finding]:
+    """Names of components, and of a component's variants, differ in more than case and composition."""
+    components = {component.name: component for component in package.info.components}
+    for name, other in _collisions(components):
+        source = components[name].source
+        message = f"component models {quoted(other)} and {quoted(name)} have the same name on Windows and macOS"
+        yield finding(rules.NAMES_COLLIDE, source.document, message, pointer=source.pointer)
+    for component in components.values():
+        variants = {variant.name: variant for variant in component.variants}
+        for name, other in _collisions(variants):
+            message = f"variants {quoted(other)} and {quoted(name)} have the same name on Windows and macOS"
+            yield of_variant(rules.NAMES_COLLIDE, variants[name], message)
+
+
+def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
+    """Every file is as digests.json records it."""
+    try:
+        if read_digests(package.info.root) is None:
+            yield finding(rules.NO_DIGESTS, DIGESTS_FILE, "is missing: the package is unverified")
+            return
+    except PackageFormatError:
+        return  # the reader has said what is wrong with digests.json
+    try:
+        differences = check_digests(package.info.root, progress=package.progress)
+    except (PackageError, OSError) as error:
+        yield finding(rules.FILE_UNREADABLE, DIGESTS_FILE, f"its files cannot be compared: {quoted(error)}")
+        return
+    for difference in differences:
+        yield finding(_DIFFERENCE_RULES[difference.kind], shown(difference.file), difference.message)
+
+
+def check_leftovers(package: CheckedPackage) -> Iterator[Finding]:
+    """No command was interrupted."""
+    try:
+        recorded = read_digests(package.info.root)
+    except PackageFormatError:
+        return  # the reader has said what is wrong with digests.json
+    if recorded is not None and recorded.pending is not None:
+        document = recorded.pending.commit_document
+        yield finding(rules.CHANGE_INTERRUPTED, DIGESTS_FILE, f"a change to {quoted(document)} was interrupted")
+    with os.scandir(package.info.root) as entries:
+        for name in sorted(entry.name for entry in entries if entry.name.startswith(STAGING_PREFIX)):
+            yield finding(rules.CHANGE_INTERRUPTED, shown(name), "was left over by a command that was interrupted")
+
+
+def shown(file: str) -> str:
+    """A file's name as ``Finding.document``: with characters that cannot be printed or encoded it is quoted."""
+    return file if file.isprintable() else quoted(file)
+
+
+def _collisions_of_files(files: Iterable[str]) -> Iterator[Finding]:
+    """Files and folders that are one where case and composition do not count; of each folder once."""
+    spellings: dict[str, str] = {}
+    for file in files:
+        path = key = ""
+        for name in file.split("/"):
+            path, key = (f"{path}/{name}", f"{key}/{_folded(name)}") if path else (name, _folded(name))
+            other = spellings.setdefault(key, path)
+            if other != path:
+                message = f"and {quoted(other)} have the same name on Windows and macOS"
+                yield finding(rules.NAMES_COLLIDE, shown(path), message)
+                break
+
+
+def _collisions(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """(name, an earlier one that Windows or macOS takes for the same)."""
+    taken: dict[str, str] = {}
+    for name in names:
+        other = taken.setdefault(_folded(name), name)
+        if other != name:
+            yield name, other
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -1,0 +1,107 @@
+"""genai_config.json of a GenAI variant: which files it names, and whether they are there.
+
+onnxruntime-genai reads the file in the variant's folder and takes names of models relative to that folder; the
+tokenizer's folder may be a shared asset too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import Finding, PackageFormatError, PathEscapesPackageError
+from ortpkg.package.asset_reference import parse_asset_reference
+from ortpkg.package.documents import read_document
+from ortpkg.package.findings import json_pointer
+from ortpkg.package.model_file import GENAI_CONFIG
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.package.path_resolver import PathKind, PathResolver
+
+_MOST_FILE_NAMES = 1000
+_FILE_NAME = "filename"
+_TOKENIZER_FOLDER = "tokenizer_dir"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedFile:
+    """A file or folder that genai_config.json names.
+
+    Attributes:
+        pointer: where.
+        name: as written.
+        path: what it stands for; None where that is not there, or not in the package.
+        is_model: an ONNX file; else a folder.
+    """
+
+    pointer: str
+    name: str
+    path: Path | None
+    is_model: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenaiConfig:
+    """What was read: the document's name in findings, the files that it names, or what is wrong with it."""
+
+    document: str
+    files: tuple[NamedFile, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def read_genai_config(package: PackageInfo, variant: VariantInfo) -> GenaiConfig:
+    """The variant's genai_config.json; ``findings`` says what is wrong where it cannot be read."""
+    path = variant.directory / GENAI_CONFIG
+    inside = path.is_relative_to(package.root)
+    document = path.relative_to(package.root).as_posix() if inside else path.as_posix()
+    try:
+        config = read_document(path, document=document)
+    except PackageFormatError as error:
+        return GenaiConfig(document=document, findings=error.findings)
+    resolver = PathResolver(package.root if inside else variant.directory)
+    base = variant.directory.relative_to(resolver.root).as_posix() if inside else ""
+    files = []
+    for pointer, name in list(_names(config.get("model"), "/model"))[:_MOST_FILE_NAMES]:
+        is_model = pointer.endswith(_FILE_NAME)
+        kind = PathKind.FILE if is_model else PathKind.DIRECTORY
+        found = _resolve(package, resolver, base, name, kind)
+        files.append(NamedFile(pointer=pointer, name=name, path=found, is_model=is_model))
+    return GenaiConfig(document=document, files=tuple(files))
+
+
+def genai_models(package: PackageInfo, variant: VariantInfo) -> list[Path]:
+    """The ONNX files that the variant's genai_config.json names and that are there, each once."""
+    if not (variant.directory / GENAI_CONFIG).is_file():
+        return []
+    named = read_genai_config(package, variant).files
+    return list(dict.fromkeys(file.path for file in named if file.is_model and file.path is not None))
+
+
+def _resolve(package: PackageInfo, resolver: PathResolver, base: str, name: str, kind: PathKind) -> Path | None:
+    asset = parse_asset_reference(name)
+    try:
+        if asset is None:
+            place = resolver.resolve(name, base="" if base == "." else base)
+        else:
+            folder = next((each.path for each in package.shared_assets if each.uri == asset.uri), None)
+            if folder is None:
+                return None
+            place = PathResolver(folder).resolve(asset.tail or ".")
+    except PathEscapesPackageError:
+        return None
+    return place.path if place.kind is kind else None
+
+
+def _names(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
+    """Names of models and of the tokenizer's folder in genai_config.json's model section, with where they stand."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if isinstance(inner, str):
+                if key == _FILE_NAME or (key == _TOKENIZER_FOLDER and inner):
+                    yield f"{pointer}/{key}", inner
+            else:
+                yield from _names(inner, pointer + json_pointer(key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _names(inner, f"{pointer}/{index}")

@@ -1,0 +1,224 @@
+"""Checks of models and of the files beside them, before anything loads either (ORT101 to ORT122)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from ortpkg.authoring import rules
+from ortpkg.authoring.agreement import differences, fixed_dimension_differences
+from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, of_variant
+from ortpkg.authoring.checks.data_references import DataReference
+from ortpkg.ep_names import is_known_ep, resolve_ep_name
+from ortpkg.errors import Finding, ModelFileError, quoted
+from ortpkg.graph.external_data import check_location
+from ortpkg.graph.model_signature import ValueSignature
+from ortpkg.package.findings import finding, listed
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import ValueInfo, VariantInfo
+from ortpkg.package.path_resolver import is_inside, is_link
+from ortpkg.package.rules import Rule
+
+
+def check_models(package: CheckedPackage) -> Iterator[Finding]:
+    """Each model can be opened."""
+    for variant, model in _models(package):
+        if model.error and not _is_about_data(model):
+            yield of_variant(rules.MODEL_WRONG, variant, model.error)
+
+
+def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
+    """Each tensor's data lies in a plain file beside the model, and reaches as far as the tensor needs."""
+    for variant, model in _models(package):
+        by_location: defaultdict[str, list[DataReference]] = defaultdict(list)
+        for reference in model.data:
+            by_location[reference.location].append(reference)
+        for location, references in by_location.items():
+            what = f"data file {quoted(location)} of {_tensors(references)} in variant {quoted(variant.name)}"
+            if reason := _why_not_inside(location):
+                yield of_variant(rules.DATA_LEAVES, variant, f"{what} {reason}")
+                continue
+            yield from _check_ranges(variant, references)
+            file = _look_at(model.data_folder, location, package.info.root)
+            if file.rule is not None:
+                yield of_variant(file.rule, variant, f"{what} {file.reason}")
+            if file.nbytes is not None:
+                yield from _check_size(variant, references, file.nbytes)
+
+
+def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
+    """Each compiled context lies beside its model, has a main node, and is offered to the EP that made it."""
+    for variant, model in _models(package):
+        for location in dict.fromkeys(context.location for context in model.contexts if context.location):
+            what = f"compiled context {quoted(location)} of variant {quoted(variant.name)}"
+            if reason := _why_not_inside(location):
+                yield of_variant(rules.CONTEXT_LEAVES, variant, f"{what} {reason}")
+                continue
+            file = _look_at(model.path.parent, location, package.info.root)
+            if file.rule is rules.DATA_LEAVES:
+                yield of_variant(rules.CONTEXT_LEAVES, variant, f"{what} {file.reason}")
+            elif file.rule is not None and file.nbytes is None:
+                yield of_variant(rules.CONTEXT_MISSING, variant, f"{what} {file.reason}")
+            elif file.nbytes == 0:
+                yield of_variant(rules.CONTEXT_MISSING, variant, f"{what} is empty")
+        yield from _check_sources(variant, model)
+
+
+def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
+    """Each variant takes and gives what the first of its component does, which is what the author started from."""
+    for component in package.info.components:
+        opened = package.signatures_of(component)
+        for variant, signature in opened[1:]:
+            first, theirs = opened[0]
+            found = differences(signature, theirs)
+            rule = rules.VALUES_DIFFER if found else rules.FIXED_DIMENSIONS_DIFFER
+            for difference in found or fixed_dimension_differences(signature, theirs):
+                message = f"variant {quoted(variant.name)} differs from {quoted(first.name)}: {difference}"
+                yield of_variant(rule, variant, message)
+
+
+def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
+    """The manifest's inputs and outputs are those of the only component."""
+    if len(package.info.components) != 1 or package.info.has_pipeline:
+        return
+    signature = package.signature_of(package.info.components[0].name)
+    if signature is None:
+        return
+    for what, stated, actual in (
+        ("inputs", package.info.inputs, signature.inputs),
+        ("outputs", package.info.outputs, signature.outputs),
+    ):
+        if stated and list(map(_name_and_type, stated)) != list(map(_name_and_type, actual)):
+            message = f"{what} are {_values(stated)}, those of the model are {_values(actual)}"
+            yield finding(rules.OVERALL_VALUES_OUTDATED, MANIFEST, message, pointer=f"/{what}")
+
+
+# --- external data ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """What lies at a location: the rule that it breaks with the reason, and its size where it can be read."""
+
+    rule: Rule | None = None
+    reason: str = ""
+    nbytes: int | None = None
+
+
+def _models(package: CheckedPackage) -> Iterator[tuple[VariantInfo, OpenedModel]]:
+    for variant in package.variants:
+        for model in package.models_of(variant):
+            yield variant, model
+
+
+def _is_about_data(model: OpenedModel) -> bool:
+    """Whether what keeps the signature from being read is a name or range that other rules report more precisely."""
+    return any(_why_not_inside(each.location) or each.problem for each in model.data) or any(
+        each.location and _why_not_inside(each.location) for each in model.contexts
+    )
+
+
+def _why_not_inside(location: str) -> str | None:
+    try:
+        check_location(location, "it")
+    except ModelFileError as error:
+        return str(error).partition(", which ")[2] or "is not a file name"
+    return None
+
+
+def _look_at(folder: Path, location: str, root: Path) -> _File:
+    """Follows ``location``, a path that is plain in its text, from ``folder``."""
+    path = folder
+    for part in PurePosixPath(location).parts:
+        path /= part
+        try:
+            if is_link(path.lstat()):
+                return _linked(path, root)
+        except (OSError, ValueError):
+            return _File(rule=rules.DATA_MISSING, reason="does not exist")
+    try:
+        status = path.stat()
+    except OSError as error:
+        return _File(rule=rules.DATA_MISSING, reason=f"cannot be read: {error.strerror}")
+    if not stat.S_ISREG(status.st_mode):
+        return _File(rule=rules.DATA_NOT_PLAIN, reason="is not a regular file")
+    if status.st_nlink > 1:
+        reason = f"has {status.st_nlink} names (hard links)"
+        return _File(rule=rules.DATA_HARD_LINKED, reason=reason, nbytes=status.st_size)
+    return _File(nbytes=status.st_size)
+
+
+def _linked(path: Path, root: Path) -> _File:
+    if is_inside(os.path.realpath(path), str(root)):
+        return _File(rule=rules.DATA_NOT_PLAIN, reason="is reached through a symbolic link")
+    return _File(rule=rules.DATA_LEAVES, reason="leads out of the package through a symbolic link")
+
+
+def _check_ranges(variant: VariantInfo, references: list[DataReference]) -> Iterator[Finding]:
+    """Ranges in one file: each well-formed, and no two that overlap in part."""
+    known: list[tuple[int, int, str]] = []
+    for each in references:
+        if each.problem:
+            message = f"tensor {quoted(each.tensor)} of variant {quoted(variant.name)} {each.problem}"
+            yield of_variant(rules.DATA_RANGE, variant, message)
+        elif each.nbytes:
+            known.append((each.offset, each.offset + each.nbytes, each.tensor))
+    known.sort()
+    for (start, end, tensor), (next_start, next_end, other) in pairwise(known):
+        if next_start < end and (start, end) != (next_start, next_end):
+            message = (
+                f"tensors {quoted(tensor)} and {quoted(other)} of variant {quoted(variant.name)} overlap in "
+                f"{quoted(references[0].location)}: bytes {start} to {end} and {next_start} to {next_end}"
+            )
+            yield of_variant(rules.DATA_OVERLAPS, variant, message)
+
+
+def _check_size(variant: VariantInfo, references: list[DataReference], nbytes: int) -> Iterator[Finding]:
+    needed = max(
+        (each.offset + each.nbytes for each in references if each.nbytes is not None and not each.problem), default=0
+    )
+    if needed > nbytes:
+        message = (
+            f"data file {quoted(references[0].location)} of variant {quoted(variant.name)} is too short: "
+            f"{nbytes} bytes of {needed} needed"
+        )
+        yield of_variant(rules.DATA_TOO_SHORT, variant, message)
+
+
+def _tensors(references: list[DataReference]) -> str:
+    more = f" and {len(references) - 1} more" if len(references) > 1 else ""
+    return f"tensor {quoted(references[0].tensor)}{more}"
+
+
+# --- compiled contexts -----------------------------------------------------------------------------------------------
+
+
+def _check_sources(variant: VariantInfo, model: OpenedModel) -> Iterator[Finding]:
+    mains = {context.source for context in model.contexts if context.is_main}
+    for source in dict.fromkeys(context.source for context in model.contexts):
+        if source not in mains:
+            message = f"variant {quoted(variant.name)} has EPContext nodes of {quoted(source)} and no main one"
+            yield of_variant(rules.CONTEXT_WITHOUT_MAIN, variant, message)
+        ep = variant.constraints.ep
+        maker = resolve_ep_name(source)
+        # A plug-in may call its contexts as it likes; the providers that are known call them by their name.
+        if source and maker != ep and (is_known_ep(maker) or is_known_ep(ep or "")):
+            offered = f"is for {quoted(ep)}" if ep else "names no execution provider"
+            message = f"variant {quoted(variant.name)} {offered}; {quoted(source)} compiled its model"
+            yield of_variant(rules.CONTEXT_SOURCE, variant, message)
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _name_and_type(value: ValueInfo | ValueSignature) -> tuple[str, str]:
+    return value.name, value.type
+
+
+def _values(values: Iterable[ValueInfo | ValueSignature]) -> str:
+    return listed([f"{value.name}: {value.type}" for value in values]) or "none"

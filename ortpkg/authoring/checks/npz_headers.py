@@ -1,0 +1,57 @@
+"""What an npz file holds: names, types and shapes of its arrays. Their data is not read, and nothing is unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ortpkg.errors import quoted
+
+_MOST_ARRAYS = 10_000
+_MOST_ARRAY_NBYTES = 1 << 32
+
+
+class NpzError(Exception):
+    """The file is no npz file, or one that is never loaded; the text says why, as what follows its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayHeader:
+    """One array of an npz file."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+
+
+def read_npz_headers(path: Path) -> dict[str, ArrayHeader]:
+    """The arrays in the npz file by name.
+
+    Raises:
+        NpzError: it cannot be read, or holds pickled objects, or more than is loaded.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_ARRAYS:
+                raise NpzError(f"holds {len(members)} arrays; at most {_MOST_ARRAYS} are read")
+            return {member.filename.removesuffix(".npy"): _read_header(archive, member) for member in members}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise NpzError(f"cannot be read: {quoted(error)}") from error
+
+
+def _read_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ArrayHeader:
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise NpzError(f"holds pickled objects (array {quoted(member.filename)}), which are never loaded")
+    nbytes = dtype.itemsize
+    for size in shape:
+        nbytes *= size
+    if nbytes > _MOST_ARRAY_NBYTES:
+        raise NpzError(f"says that array {quoted(member.filename)} has {nbytes} bytes; at most 4 GiB are read")
+    return ArrayHeader(dtype=dtype, shape=shape)

@@ -1,0 +1,168 @@
+"""Checks of sample sets against the models that they are for (ORT510 to ORT514). Arrays are not loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.authoring import rules
+from ortpkg.authoring.checks.checked_package import CheckedPackage
+from ortpkg.authoring.checks.npz_headers import ArrayHeader, NpzError, read_npz_headers
+from ortpkg.errors import Finding, PackageFormatError, quoted
+from ortpkg.graph.model_signature import ValueSignature
+from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.package.documents import read_document
+from ortpkg.package.findings import finding, json_pointer, listed
+from ortpkg.package.package_info import ValueInfo
+from ortpkg.package.rules import Rule
+from ortpkg.package.samples import Display, SampleSet, read_samples
+from ortpkg.package.sidecar import SAMPLES
+
+_TENSOR_TYPE = re.compile(r"tensor\((\w+)\)")
+_Value = ValueInfo | ValueSignature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """What the samples are for takes and gives."""
+
+    inputs: Sequence[_Value]
+    outputs: Sequence[_Value]
+
+
+def check_samples(package: CheckedPackage) -> Iterator[Finding]:
+    """Every sample set's files can be read and fit what they are for."""
+    if not package.info.has_samples:
+        return
+    try:
+        samples = read_samples(package.info)
+    except PackageFormatError:
+        return  # the reader has said what is wrong with samples.json
+    for index, sample in enumerate(samples):
+        yield from _SampleCheck(package, sample, index).findings()
+
+
+class _SampleCheck:
+    """Checks one sample set."""
+
+    def __init__(self, package: CheckedPackage, sample: SampleSet, index: int) -> None:
+        self._sample = sample
+        self._index = index
+        self._values = _values_of(package, sample)
+        self._found: list[Finding] = []
+
+    def findings(self) -> list[Finding]:
+        sample = self._sample
+        inputs = self._read(sample.inputs, "inputs")
+        outputs: Mapping[str, ArrayHeader] | None = {}
+        if sample.expected_outputs is None:
+            self._add(rules.SAMPLE_EXPECTS_NOTHING, "has no expected outputs")
+        else:
+            outputs = self._read(sample.expected_outputs, "expected_outputs")
+        if inputs is None or outputs is None:
+            return self._found
+        if self._values is not None:
+            self._check_arrays(inputs, self._values.inputs, "inputs", is_complete=True)
+            self._check_arrays(outputs, self._values.outputs, "expected_outputs", is_complete=False)
+        self._check_labels(self._count_samples({**inputs, **outputs}))
+        if sample.display is not None:
+            self._check_display(sample.display)
+        return self._found
+
+    def _read(self, path: Path, *tokens: str) -> dict[str, ArrayHeader] | None:
+        try:
+            return read_npz_headers(path)
+        except NpzError as error:
+            self._add(rules.SAMPLE_UNREADABLE, f"file {quoted(path.name)} {error}", *tokens)
+        return None
+
+    def _check_arrays(
+        self, arrays: Mapping[str, ArrayHeader], values: Sequence[_Value], what: str, *, is_complete: bool
+    ) -> None:
+        by_name = {value.name: value for value in values}
+        known = listed(list(by_name)) or "none"
+        for name in (name for name in arrays if name not in by_name):
+            self._add(rules.SAMPLE_NAMES, f"array {quoted(name)} of {what} is for nothing: there is {known}", what)
+        for name, value in by_name.items():
+            if name in arrays:
+                if reason := _why_not_fed(arrays[name], value, is_batched=self._sample.batch_axis is not None):
+                    self._add(rules.SAMPLE_MISFITS, f"array {quoted(name)} of {what} {reason}", what)
+            elif is_complete:
+                self._add(rules.SAMPLE_NAMES, f"{what} have no array for {quoted(name)}", what)
+
+    def _count_samples(self, arrays: Mapping[str, ArrayHeader]) -> int:
+        if self._sample.batch_axis is None:
+            return 1
+        lengths = {name: header.shape[0] if header.shape else None for name, header in arrays.items()}
+        if len(set(lengths.values())) > 1 or None in lengths.values():
+            message = f"arrays differ in their leading axis, which counts the samples: {quoted(lengths)}"
+            self._add(rules.SAMPLE_MISFITS, message, "batch_axis")
+        return max((length for length in lengths.values() if length is not None), default=0)
+
+    def _check_labels(self, count: int) -> None:
+        labels = self._sample.labels
+        arrays = self._read(labels.file, "labels", "file") if labels is not None else None
+        if labels is None or arrays is None:
+            return
+        header = arrays.get(labels.name)
+        if header is None:
+            known = listed(list(arrays)) or "none"
+            message = f"there is no array {quoted(labels.name)} in {quoted(labels.file.name)}; there is {known}"
+            self._add(rules.SAMPLE_LABELS, message, "labels", "name")
+        elif not header.shape or header.shape[0] < count:
+            have = header.shape[0] if header.shape else "no list of"
+            self._add(rules.SAMPLE_LABELS, f"there are {count} samples and {have} labels", "labels")
+
+    def _check_display(self, display: Display) -> None:
+        outputs = [value.name for value in self._values.outputs] if self._values is not None else [display.output]
+        if display.output not in outputs:
+            message = f"output {quoted(display.output)} is displayed; there is {listed(outputs) or 'none'}"
+            self._add(rules.SAMPLE_NAMES, message, "display", "output")
+        if display.vocabulary is not None:
+            try:
+                read_document(display.vocabulary)
+            except PackageFormatError as error:
+                reason = error.findings[0].message if error.findings else str(error)
+                message = f"vocabulary {quoted(display.vocabulary.name)} {reason}"
+                self._add(rules.SAMPLE_UNREADABLE, message, "display", "vocabulary")
+
+    def _add(self, rule: Rule, message: str, *tokens: str) -> None:
+        pointer = json_pointer("samples", self._index, *tokens)
+        message = f"sample set {quoted(self._sample.name)}: {message}"
+        self._found.append(finding(rule, SAMPLES, message, pointer=pointer))
+
+
+def _values_of(package: CheckedPackage, sample: SampleSet) -> _Values | None:
+    """What the sample set's component, or the pipeline, takes and gives; None where that is not known."""
+    if sample.component is None:
+        stated = package.info
+        return _Values(inputs=stated.inputs, outputs=stated.outputs) if stated.has_pipeline else None
+    signature = package.signature_of(sample.component)
+    return None if signature is None else _Values(inputs=signature.inputs, outputs=signature.outputs)
+
+
+def _why_not_fed(header: ArrayHeader, value: _Value, *, is_batched: bool) -> str | None:
+    """Why the array cannot be fed to (or come out of) ``value``; None if it can. Batched: its first axis is free."""
+    match = _TENSOR_TYPE.fullmatch(value.type)
+    element_type = ElementType.__members__.get(match.group(1).upper()) if match is not None else None
+    if element_type is not None and not _holds(header, element_type):
+        return f"holds {header.dtype}, where {value.type} is expected"
+    if value.shape is None or match is None:
+        return None
+    if len(header.shape) != len(value.shape):
+        return f"has the rank {len(header.shape)}, where {len(value.shape)} is expected"
+    for axis, (size, expected) in enumerate(zip(header.shape, value.shape, strict=True)):
+        if isinstance(expected, int) and size != expected and not (is_batched and axis == 0):
+            return f"has {size} elements on axis {axis}, where {expected} are expected"
+    return None
+
+
+def _holds(header: ArrayHeader, element_type: ElementType) -> bool:
+    if element_type is ElementType.STRING:
+        return header.dtype.kind in "US"
+    dtype = numpy_dtype(element_type)
+    if header.dtype.kind == "V":  # numpy stores types that it does not know (bfloat16, float8) as raw bytes
+        return dtype.isbuiltin != 1 and header.dtype.itemsize == dtype.itemsize
+    return header.dtype == dtype

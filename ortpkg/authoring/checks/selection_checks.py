@@ -1,0 +1,159 @@
+"""Checks of what variants are for: who would select them, and which options they need (ORT201 to ORT211)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from ortpkg.authoring import rules
+from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.devices.hardware import DeviceType
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import Finding, quoted
+from ortpkg.package.constraints import DEVICES
+from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.package.findings import finding, listed
+from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
+from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
+from ortpkg.session.safe_options import SAFE_PROVIDER_OPTIONS, SAFE_SESSION_OPTIONS
+
+_WHOLE_NUMBERS = frozenset(
+    {
+        "session.intra_op_num_threads",
+        "session.inter_op_num_threads",
+        "session.log_severity_level",
+        "session.log_verbosity_level",
+    }
+)
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        (
+            "session.enable_cpu_mem_arena",
+            "session.enable_mem_pattern",
+            "session.use_deterministic_compute",
+            "session.use_per_session_threads",
+        ),
+        ("0", "1", "true", "false"),
+    ),
+    "session.execution_mode": ("sequential", "parallel"),
+    "session.graph_optimization_level": (
+        "disable_all",
+        "enable_basic",
+        "enable_extended",
+        "enable_layout",
+        "enable_all",
+    ),
+}
+"""What onnxruntime 1.28 to 1.31 take for the session options whose values they check when a session is made."""
+_MOST_WHOLE_NUMBER = 2**31
+_LONGEST_KEY = 1024
+
+
+def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
+    """Some variant of each component runs on a CPU."""
+    for component in package.info.components:
+        if component.variants and not any(map(_may_run_on_cpu, component.variants)):
+            message = f"component model {quoted(component.name)} has no variant that runs on a CPU"
+            source = component.source
+            yield finding(rules.NO_CPU_VARIANT, source.document, message, pointer=source.pointer)
+
+
+def check_ties(package: CheckedPackage) -> Iterator[Finding]:
+    """No two variants of a component have the same constraints."""
+    for component in package.info.components:
+        groups: defaultdict[Constraints, list[VariantInfo]] = defaultdict(list)
+        for variant in component.variants:
+            groups[variant.constraints].append(variant)
+        for constraints, (first, *others) in groups.items():
+            if not others:
+                continue
+            names = listed([variant.name for variant in others])
+            message = f"{names} and {quoted(first.name)} have the same constraints: {_winner(package, first)}"
+            if package.info.format is not PackageFormat.COMPONENT and constraints.ep != CPU_EP:
+                message += "; onnxruntime 1.26 and 1.27 select one that cannot be foretold"
+            yield of_variant(rules.SELECTION_TIE, others[0], message)
+
+
+def check_never_selected(package: CheckedPackage) -> Iterator[Finding]:
+    """Each variant can be selected by onnxruntime's rules for the component generation's keys."""
+    for variant in package.variants:
+        stated = variant.component_constraints
+        if stated is None:
+            continue
+        if not stated.ep:
+            message = f"variant {quoted(variant.name)} names no ep: onnxruntime 1.28 to 1.31 never select it"
+            yield of_variant(rules.EP_NOT_STATED, variant, message)
+        elif stated.ep == CPU_EP and stated.device:
+            message = (
+                f"variant {quoted(variant.name)} is for {CPU_EP} and states the device {quoted(stated.device)}: "
+                "onnxruntime 1.28 to 1.31 never select it"
+            )
+            yield of_variant(rules.CPU_DEVICE_STATED, variant, message)
+
+
+def check_devices(package: CheckedPackage) -> Iterator[Finding]:
+    """Each variant's device is one that its execution provider and its provider options allow."""
+    for variant in package.variants:
+        ep, device = variant.constraints.ep, variant.constraints.device
+        if device is None or device not in DEVICES:  # the reader warns of other texts
+            continue
+        implied = IMPLIED_DEVICE_TYPES.get(ep or "")
+        if implied is not None and implied != device:
+            message = f"variant {quoted(variant.name)} is for {quoted(device)}; {ep} runs on {implied.value} only"
+            yield of_variant(rules.DEVICE_NEVER_MATCHES, variant, message)
+        option = device_option_of(variant)
+        named = named_device_types(*option) if option is not None else None
+        if option is not None and named is not None and DeviceType(device) not in named:
+            message = f"variant {quoted(variant.name)} is for {quoted(device)}; its {option[0]} is {quoted(option[1])}"
+            yield of_variant(rules.OPTION_DEVICE_CONFLICT, variant, message)
+
+
+def check_options(package: CheckedPackage) -> Iterator[Finding]:
+    """Each variant's options work without trust, and have values that onnxruntime reads."""
+    for variant in package.variants:
+        unsafe = [key for key in variant.session_options if key not in SAFE_SESSION_OPTIONS]
+        unsafe += [key for key in variant.provider_options if key not in _allowed_provider_options(variant)]
+        if unsafe:
+            writes = [key for key in unsafe if key in FORBIDDEN_SESSION_OPTIONS]
+            more = f"; onnxruntime 1.31 forbids {listed(writes)} in packages" if writes else ""
+            message = f"variant {quoted(variant.name)} sets {listed(unsafe)}: a session needs trust{more}"
+            yield of_variant(rules.OPTION_NEEDS_TRUST, variant, message)
+        for key, value in variant.session_options.items():
+            if reason := _why_not_a_value(key, value):
+                message = f"session option {quoted(key)} of variant {quoted(variant.name)} {reason}"
+                yield of_variant(rules.OPTION_VALUE, variant, message)
+
+
+def _winner(package: CheckedPackage, first: VariantInfo) -> str:
+    if package.info.format is PackageFormat.METADATA:
+        return f"ortpkg selects {quoted(first.name)}, which is declared first"
+    return f"ortpkg, and onnxruntime 1.28 to 1.31, select {quoted(first.name)}, which is declared first"
+
+
+def _may_run_on_cpu(variant: VariantInfo) -> bool:
+    constraints = variant.constraints
+    return constraints.device in (None, DeviceType.CPU) and (
+        constraints.ep in (None, CPU_EP) or constraints.device == DeviceType.CPU
+    )
+
+
+def _allowed_provider_options(variant: VariantInfo) -> frozenset[str]:
+    """Keys of provider options that need no trust; of a variant for any EP, those that some EP allows."""
+    ep = variant.constraints.ep
+    if ep is not None:
+        return SAFE_PROVIDER_OPTIONS.get(ep, frozenset())
+    return frozenset().union(*SAFE_PROVIDER_OPTIONS.values())
+
+
+def _why_not_a_value(key: str, value: str) -> str | None:
+    if not key or len(key) > _LONGEST_KEY:
+        return f"has an empty name, or one of more than {_LONGEST_KEY} characters"
+    if key in _WHOLE_NUMBERS:
+        digits = value[1:] if value[:1] == "-" else value
+        is_number = digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) < _MOST_WHOLE_NUMBER
+        return None if is_number else f"is {quoted(value)}; a whole number was expected"
+    choices = _CHOICES.get(key)
+    if choices is not None and value not in choices:
+        return f"is {quoted(value)}; one of {', '.join(choices)} was expected"
+    return None

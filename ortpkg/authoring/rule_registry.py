@@ -1,0 +1,80 @@
+"""All rules by id, and which of them a user wants: ``--select`` and ``--ignore`` as ruff has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ortpkg.authoring.rules import AUTHORING_RULES, TARGETS
+from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.rules import PACKAGE_RULES, Rule
+
+RULES: dict[str, Rule] = {rule.id: rule for rule in (*PACKAGE_RULES, *AUTHORING_RULES)}
+"""Id → rule, in the order of ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFilter:
+    """Which findings are wanted: of all prefixes of a rule's id in ``select`` and ``ignore``, the longest decides.
+
+    Attributes:
+        select: prefixes of ids; empty: all.
+        ignore: likewise; of two equal ones this one decides.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def wants(self, rule: str) -> bool:
+        """Whether findings of the rule with this id are wanted."""
+        selected = _longest_prefix(rule, self.select) if self.select else 0
+        return selected is not None and (_longest_prefix(rule, self.ignore) or -1) < selected
+
+
+def rule_filter(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> RuleFilter:
+    """A filter from what a user wrote: ids or prefixes of ids, several of them with commas between, in any case.
+
+    Raises:
+        UsageError: no rule has such an id.
+    """
+    return RuleFilter(select=_prefixes(select), ignore=_prefixes(ignore))
+
+
+def find_rule(identifier: str) -> Rule:
+    """The rule with this id, in any case.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        return RULES[identifier.strip().upper()]
+    except KeyError:
+        raise UsageError(f"there is no rule {quoted(identifier)}{did_you_mean(identifier, RULES)}") from None
+
+
+def check_targets(targets: Iterable[str]) -> tuple[str, ...]:
+    """The targets, each once.
+
+    Raises:
+        UsageError: one is not known.
+    """
+    for target in targets:
+        if target not in TARGETS:
+            hint = did_you_mean(target, TARGETS)
+            raise UsageError(f"there is no target {quoted(target)}{hint}; known are: {', '.join(TARGETS)}")
+    return tuple(dict.fromkeys(targets))
+
+
+def _prefixes(written: Iterable[str]) -> tuple[str, ...]:
+    prefixes = [prefix.strip().upper() for text in written for prefix in text.split(",") if prefix.strip()]
+    for prefix in prefixes:
+        if not any(identifier.startswith(prefix) for identifier in RULES):
+            raise UsageError(
+                f"there is no rule {quoted(prefix)}{did_you_mean(prefix, RULES)}; ortpkg explain lists all"
+            )
+    return tuple(prefixes)
+
+
+def _longest_prefix(rule: str, prefixes: Iterable[str]) -> int | None:
+    return max((len(prefix) for prefix in prefixes if rule.startswith(prefix)), default=None)
