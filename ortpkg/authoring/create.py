@@ -104,6 +104,7 @@ def create(
     check_new_name("component", component, ())
     prepared = prepare_variants(models, notify)
     _check_agreement(prepared, force, notify)
+    _warn_of_missing_ep(prepared, form, notify)
     documents = new_documents(
         name=_package_name(target, name),
         version=version,
@@ -221,6 +222,7 @@ def _adding(
         names = {name for each in existing.variants for name in (each.name, each.directory.name)}
         check_new_name("variant", prepared.name, sorted(names))
         _check_agreement([prepared], force, notify, siblings=_signatures(existing, notify))
+    _warn_of_missing_ep([prepared], package.format, notify)
     signature = prepared.files.facts.signature if prepared.files.facts else None
     return PackageChange(
         documents=adding_variant(package, component, prepared.name, prepared.entry, signature),
@@ -279,6 +281,15 @@ def _check_agreement(
                     raise AuthoringError(f"{message} (force adds it nevertheless)")
                 notify(message)
         seen.append((variant.name, ours))
+
+
+def _warn_of_missing_ep(prepared: Sequence[PreparedVariant], form: PackageFormat, notify: Notify) -> None:
+    """Says which variants ortpkg selects for any EP, and onnxruntime for none: its component rules have no wildcard."""
+    names = [each.name for each in prepared if each.entry.constraints.ep is None]
+    if names and form is not PackageFormat.METADATA:
+        listed = ", ".join(map(quoted, names))
+        plural = "variants" if len(names) > 1 else "variant"
+        notify(f"onnxruntime 1.28 and later never select the {plural} {listed}, since no ep is named")
 
 
 def _signatures(component: ComponentInfo, notify: Notify) -> list[tuple[str, ModelSignature]]:

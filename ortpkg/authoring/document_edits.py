@@ -9,7 +9,7 @@ that the package is valid after each.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -85,37 +85,64 @@ def adding_variant(
 
     ``signature`` becomes the package's overall inputs and outputs (K20) where this is the package's first component.
     """
+    return adding_variants(package, {component: {variant: entry}}, signature)
+
+
+def adding_variants(
+    package: PackageInfo,
+    joining: Mapping[str, Mapping[str, VariantEntry]],
+    signature: ModelSignature | None,
+) -> tuple[DocumentChange, ...]:
+    """As :func:`adding_variant`, for several: component → variant → entry."""
     editor = _Editor(package)
-    existing = package.component(component)
-    if existing is None:
-        return _adding_component(editor, component, variant, entry, signature)
+    is_listed = True
+    for component, variants in joining.items():
+        existing = package.component(component)
+        if existing is None:
+            is_listed = _add_component(editor, component, variants, signature)
+            continue
+        for variant, entry in variants.items():
+            _add_variant(editor, existing, variant, entry)
+    # The last one makes a component appear: the manifest, or metadata.json itself where components are discovered.
+    return editor.changes(last=MANIFEST if is_listed else _metadata_path(next(iter(joining))))
+
+
+def _add_variant(editor: _Editor, component: ComponentInfo, variant: str, entry: VariantEntry) -> None:
+    package = editor.package
     if package.format is not PackageFormat.METADATA:
-        newer = editor.component_body(existing)
-        newer["variants"][variant] = component_body(
-            _placed(package, existing, variant, entry), with_facts=package.format is PackageFormat.COMPONENT
+        editor.component_body(component)["variants"][variant] = component_body(
+            _placed(package, component, variant, entry), with_facts=package.format is PackageFormat.COMPONENT
         )
     if package.format is not PackageFormat.COMPONENT:
-        older = editor.value(_metadata_path(component))
+        older = editor.value(_metadata_path(component.name))
         if not older:  # so far, its variants stand in the manifest alone
-            older["component_model_name"] = component
+            older["component_model_name"] = component.name
         variants = older.setdefault("model_variants", {})
         variants[variant] = metadata_body(entry, form=package.format, file_key=_file_key(variants))
-    return editor.changes()
 
 
 def removing_variant(package: PackageInfo, component: ComponentInfo, variant: str) -> tuple[DocumentChange, ...]:
     """The documents that change when ``variant`` leaves ``component``, which keeps others."""
+    return removing_variants(package, {component.name: [variant]})
+
+
+def removing_variants(package: PackageInfo, leaving: Mapping[str, Iterable[str]]) -> tuple[DocumentChange, ...]:
+    """As :func:`removing_variant`, for several: component → variants."""
     editor = _Editor(package)
-    if package.format is not PackageFormat.METADATA:
-        del editor.component_body(component)["variants"][variant]
-    if package.format is PackageFormat.COMPONENT:
-        return editor.changes()
-    older = editor.value(_metadata_path(component.name)).get("model_variants", {})
-    in_metadata = older.pop(variant, None)
-    _inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
-    # What one document has alone must be a whole variant: the manifest goes last where it alone names the file.
-    names_file = in_metadata is not None and bool(in_metadata.get("model_file") or in_metadata.get("file"))
-    return editor.changes(last=_metadata_path(component.name) if names_file else MANIFEST)
+    last = MANIFEST
+    for component in package.components:
+        for variant in leaving.get(component.name, ()):
+            if package.format is not PackageFormat.METADATA:
+                del editor.component_body(component)["variants"][variant]
+            if package.format is not PackageFormat.COMPONENT:
+                older = editor.value(_metadata_path(component.name)).get("model_variants", {})
+                in_metadata = older.pop(variant, None)
+                _inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
+                # What one document has alone must be a whole variant: the manifest goes last where it alone names the
+                # file.
+                if in_metadata is not None and (in_metadata.get("model_file") or in_metadata.get("file")):
+                    last = _metadata_path(component.name)
+    return editor.changes(last=last)
 
 
 def removing_component(package: PackageInfo, component: str) -> tuple[DocumentChange, ...]:
@@ -226,13 +253,13 @@ class _Editor:
         )
 
 
-def _adding_component(
-    editor: _Editor, component: str, variant: str, entry: VariantEntry, signature: ModelSignature | None
-) -> tuple[DocumentChange, ...]:
+def _add_component(
+    editor: _Editor, component: str, variants: Mapping[str, VariantEntry], signature: ModelSignature | None
+) -> bool:
+    """Whether the manifest lists it; otherwise, components are discovered."""
     package = editor.package
     path = component_document(component, package.format)
-    content = component_content(component, ComponentEntry(variants={variant: entry}), package.format)
-    editor.value(path).update(content)
+    editor.value(path).update(component_content(component, ComponentEntry(variants=variants), package.format))
     manifest = editor.value(MANIFEST)
     declared = manifest.get("component_models")
     if isinstance(declared, dict):
@@ -243,9 +270,7 @@ def _adding_component(
         manifest["components"][component] = component_reference(component, package.format)
     if not package.components and signature is not None:
         _add_overall_values(manifest, overall_values(signature), package.format)
-    # The last one makes the component appear: the manifest, or metadata.json itself where components are discovered.
-    is_listed = package.format is not PackageFormat.METADATA or declared is not None
-    return editor.changes(last=MANIFEST if is_listed else path)
+    return package.format is not PackageFormat.METADATA or declared is not None
 
 
 def _placed(package: PackageInfo, component: ComponentInfo, variant: str, entry: VariantEntry) -> VariantEntry:
