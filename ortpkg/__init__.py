@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ortpkg.authoring.diff import PackageDiff, diff
     from ortpkg.authoring.new_variant import NewVariant
     from ortpkg.authoring.package_checks import validate
+    from ortpkg.authoring.slim import slim
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
 
@@ -47,6 +48,7 @@ _LAZY: dict[str, str] = {
     "pack": "ortpkg.api.archive",
     "record_digests": "ortpkg.api.verify",
     "remove_variant": "ortpkg.authoring.create",
+    "slim": "ortpkg.authoring.slim",
     "unpack": "ortpkg.api.archive",
     "validate": "ortpkg.authoring.package_checks",
     "verify": "ortpkg.api.verify",
@@ -75,6 +77,7 @@ __all__ = [
     "pack",
     "record_digests",
     "remove_variant",
+    "slim",
     "unpack",
     "validate",
     "verify",

@@ -6,15 +6,18 @@ one change of the package itself, in which what is the same stays untouched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.errors import AuthoringError, DigestMismatchError, quoted
 from ortpkg.package.composed_file import ComposedFile
-from ortpkg.package.digests import DifferenceKind, check_digests, list_files, read_digests
+from ortpkg.package.digests import DifferenceKind, check_digests, is_within, list_files, read_digests
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import Progress
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.package.transaction import DocumentChange, PackageChange
 
@@ -56,6 +59,31 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
             actual=first.actual,
             path=root,
         )
+
+
+def edited_plan(
+    package: PackageInfo,
+    changes: Sequence[DocumentChange],
+    *,
+    removes: Sequence[str] = (),
+    adds: Mapping[str, Path] = EMPTY,
+) -> PackagePlan:
+    """The package as it is, but for ``changes``, without ``removes``, and with ``adds`` (path → file to copy).
+
+    AuthoringError for a component model on its own, which has no manifest.
+    """
+    if not (package.root / MANIFEST).is_file():
+        message = f"{quoted(package.root)} is a component model on its own, without {MANIFEST}"
+        raise AuthoringError(f"{message}: make a package of it first, with ortpkg convert")
+    changed = {change.path: change.after for change in changes}
+    documents = {} if MANIFEST in changed else {MANIFEST: (package.root / MANIFEST).read_bytes()}
+    documents |= changed
+    stays = {
+        path: package.root / path
+        for path in list_files(package.root)
+        if path not in documents and not is_within(path, removes)
+    }
+    return PackagePlan(documents=documents, files=stays | dict(adds))
 
 
 def new_package(plan: PackagePlan) -> PackageChange:

@@ -29,10 +29,12 @@ COMMANDS: dict[str, str] = {
     "diff": "ortpkg.cli.diff",
     "inspect": "ortpkg.cli.inspect",
     "validate": "ortpkg.cli.validate",
+    "explain": "ortpkg.cli.explain",
     "verify": "ortpkg.cli.verify",
     "pack": "ortpkg.cli.pack",
     "unpack": "ortpkg.cli.unpack",
     "convert": "ortpkg.cli.convert",
+    "slim": "ortpkg.cli.slim",
     "select": "ortpkg.cli.select",
     "run": "ortpkg.cli.run",
     "devices": "ortpkg.cli.devices",
@@ -124,7 +126,7 @@ def _with_typed_exit(function: Callable[..., Any]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(*arguments: Any, **options: Any) -> None:
-        output = Output(is_json=bool(options.get("as_json")))
+        output = Output(is_json=bool(options.get("as_json")) or options.get("output_format") == "json")
         try:
             code = function(*arguments, **options)
         except OrtpkgError as error:

@@ -12,6 +12,7 @@ import pytest
 from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.slim import slim
 from ortpkg.errors import AuthoringError
 from ortpkg.package.digests import check_digests
 from ortpkg.package.file_operations import FileOperations
@@ -66,3 +67,10 @@ def test_convert(tmp_path: Path, models: list[NewVariant], origin: str, target: 
     old = create(tmp_path / "old", models, form=origin).root
 
     check_every_fault(old, lambda root, operations: convert(root, target, operations=operations))
+
+
+@pytest.mark.requirement("K18")
+def test_slim(tmp_path: Path, models: list[NewVariant]) -> None:
+    old = create(tmp_path / "old", models).root
+
+    check_every_fault(old, lambda root, operations: slim(root, devices=["cpu"], eps=["cpu"], operations=operations))

@@ -21,3 +21,26 @@ def test_convert_wants_to_know_where_the_result_goes(ortpkg: RunCommand, tmp_pat
     assert done.code == 2
     assert "-o NEW makes a new package, --in-place changes this one" in done.err
     assert ortpkg("convert", DIGITS, "--to", "component", "-o", tmp_path / "n", "--in-place").code == 2
+
+
+def test_slim_prints_the_bytes_of_each_variant(ortpkg: RunCommand, tmp_path: Path) -> None:
+    done = ortpkg("slim", DIGITS, "--device", "cpu,npu", "-o", tmp_path / "new")
+
+    assert done.code == 0
+    assert [line.split()[1::3] for line in done.out.splitlines()[1:]] == [
+        ["cpu-fp32", "kept"],
+        ["cpu-int8", "kept"],
+        ["openvino-npu", "kept"],
+        ["openvino-gpu", "dropped"],
+        ["cuda", "dropped"],
+    ]
+    assert "are left, " in done.err
+    assert ortpkg("validate", tmp_path / "new").code == 0
+
+
+def test_slim_as_json(ortpkg: RunCommand, tmp_path: Path) -> None:
+    found = ortpkg("slim", DIGITS, "--variant", "cuda", "-o", tmp_path / "new", "--json").json
+
+    kept = {each["variant"]: each["nbytes"] for each in found["variants"] if each["kept"]}
+    assert kept == {"cuda": (DIGITS / "models/classifier/cuda/model.onnx").stat().st_size}
+    assert found["after_nbytes"] < found["before_nbytes"]

@@ -1,0 +1,293 @@
+"""slim: a package with those of its variants that are needed, and without what only the others used."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ortpkg.authoring.document_edits import removing_variants
+from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, edited_plan, new_package
+from ortpkg.authoring.removal import files_of_variants
+from ortpkg.devices.hardware import DeviceType
+from ortpkg.ep_names import CPU_EP, resolve_ep_name
+from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.digests import is_within, list_files
+from ortpkg.package.documents import dump_document, parse_document
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.findings import listed
+from ortpkg.package.hashing import Progress
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.package.package_lock import lock_package
+from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import SAMPLES
+from ortpkg.package.transaction import DocumentChange, commit_change, create_package, recover
+from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
+
+logger = logging.getLogger(__name__)
+
+_DIGEST = re.compile(rb"sha256[:-]([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which variants are kept: those named, and those that could run on one of the devices by one of the EPs.
+
+    A variant that does not say what it needs could run anywhere. Empty ``devices`` or ``eps`` mean any; all three empty
+    are refused.
+    """
+
+    devices: tuple[str, ...] = ()
+    eps: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantSize:
+    """A variant and the bytes of its folder; those of a folder that variants share count for each of them."""
+
+    component: str
+    variant: str
+    nbytes: int
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlimReport:
+    """What became of a package: the result, every variant that there was, and bytes of all files before and after."""
+
+    package: PackageInfo
+    variants: tuple[VariantSize, ...]
+    before_nbytes: int
+    after_nbytes: int
+
+
+def slim(
+    root: str | PathLike[str],
+    *,
+    devices: Sequence[str] = (),
+    eps: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    output: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> SlimReport:
+    """Keeps the variants that are wanted (see :class:`Wanted`), at ``output`` or (None) in place.
+
+    Tolerances of samples for variants that go, and shared assets that nothing mentions any more, go too. Every file is
+    re-hashed first.
+
+    Raises:
+        AuthoringError: a component would lose all its variants, nothing would go (in place), something is at
+            ``output``, or the disk is full.
+        UnknownComponentError: no variant has that name.
+        DigestMismatchError: a file is damaged.
+        UsageError: nothing says what to keep, or an unknown device.
+        PackageError: ``root`` is no valid package.
+        PackageBusyError: another command does not finish changing it.
+    """
+    notify = notify or logger.warning
+    wanted = _checked(Wanted(devices=tuple(devices), eps=tuple(eps), variants=tuple(variants)))
+    source = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    open_package(source)
+    if output is not None:
+        target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
+        check_intact(source, notify=notify, progress=progress)
+        package = open_package(source)
+        kept = _kept(package, wanted, notify)
+        with lock_package(target, on_wait=notify):
+            change = new_package(_plan(package, kept))
+            create_package(target, change, operations=operations, progress=progress)
+            return _report(package, kept, open_package(target), _total_nbytes(package.root))
+    with lock_package(source, on_wait=notify):
+        recover(source, operations=operations)
+        check_intact(source, notify=notify, progress=progress)
+        package = open_package(source)
+        kept = _kept(package, wanted, notify)
+        change_in_place = change_of(package.root, _plan(package, kept))
+        if change_in_place is None:
+            raise AuthoringError(f"every variant of {quoted(root)} is wanted; nothing was changed")
+        before = _report(package, kept, package, _total_nbytes(package.root))
+        commit_change(source, change_in_place, operations=operations, progress=progress)
+        after = open_package(source)
+        return SlimReport(
+            package=after,
+            variants=before.variants,
+            before_nbytes=before.before_nbytes,
+            after_nbytes=_total_nbytes(after.root),
+        )
+
+
+def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
+    """The kinds of device that a variant could run on, as far as it says; all of them where it does not."""
+    device = variant.constraints.device
+    if device is not None:
+        return frozenset({DeviceType(device)}) if device in set(DeviceType) else frozenset()
+    option = device_option_of(variant)
+    named = named_device_types(*option) if option is not None else None
+    if named is not None:
+        return named
+    return frozenset({DeviceType.CPU}) if variant.constraints.ep == CPU_EP else frozenset(DeviceType)
+
+
+def _checked(wanted: Wanted) -> Wanted:
+    if not (wanted.devices or wanted.eps or wanted.variants):
+        raise UsageError("say what to keep: devices, execution providers or variants")
+    known = [str(each) for each in DeviceType]
+    for device in wanted.devices:
+        if device.lower() not in known:
+            raise UsageError(f"device {quoted(device)} is none of {', '.join(known)}{did_you_mean(device, known)}")
+    return Wanted(
+        devices=tuple(device.lower() for device in wanted.devices),
+        eps=tuple(map(resolve_ep_name, wanted.eps)),
+        variants=wanted.variants,
+    )
+
+
+def _kept(package: PackageInfo, wanted: Wanted, notify: Notify) -> list[VariantInfo]:
+    everything = list(_variants(package))
+    names = {name for variant in everything for name in _names(variant)}
+    for name in wanted.variants:
+        if name not in names:
+            message = f"the package has no variant {quoted(name)}{did_you_mean(name, sorted(names))}"
+            raise UnknownComponentError(message, known=sorted(names))
+    kept = [variant for variant in everything if _is_wanted(variant, wanted)]
+    for what, asked, offered in (
+        ("device", wanted.devices, {str(device) for variant in kept for device in possible_devices(variant)}),
+        ("execution provider", wanted.eps, {variant.constraints.ep for variant in kept}),
+    ):
+        for each in asked:
+            if each not in offered and None not in offered:
+                notify(f"no variant is for the {what} {quoted(each)}")
+    empty = [each.name for each in package.components if not any(each.name == one.component_name for one in kept)]
+    if empty:
+        raise AuthoringError(f"no variant would be left of component model {listed(empty)}: nothing was changed")
+    return kept
+
+
+def _is_wanted(variant: VariantInfo, wanted: Wanted) -> bool:
+    if not set(_names(variant)).isdisjoint(wanted.variants):
+        return True
+    if not (wanted.devices or wanted.eps):
+        return False
+    suits_device = not wanted.devices or not possible_devices(variant).isdisjoint(map(DeviceType, wanted.devices))
+    return suits_device and (not wanted.eps or variant.constraints.ep in (None, *wanted.eps))
+
+
+def _names(variant: VariantInfo) -> tuple[str, str]:
+    return variant.name, f"{variant.component_name}/{variant.name}"
+
+
+def _plan(package: PackageInfo, kept: Collection[VariantInfo]) -> PackagePlan:
+    keys = {(variant.component_name, variant.name) for variant in kept}
+    leaving = [each for each in _variants(package) if (each.component_name, each.name) not in keys]
+    if not leaving:
+        return edited_plan(package, ())
+    by_component: dict[str, list[str]] = {}
+    for variant in leaving:
+        by_component.setdefault(variant.component_name, []).append(variant.name)
+    changes = [*_samples_without(package, by_component), *removing_variants(package, by_component)]
+    removes = files_of_variants(package, leaving)
+    assets = _unused_assets(package, changes, removes)
+    changes = _without_assets(package, changes, assets)
+    removes += tuple(path.relative_to(package.root).as_posix() for path in assets.values())
+    return edited_plan(package, changes, removes=removes)
+
+
+def _samples_without(package: PackageInfo, leaving: Mapping[str, Collection[str]]) -> Iterator[DocumentChange]:
+    """samples.json without tolerances for variants that go."""
+    path = package.root / SAMPLES
+    if not path.is_file():
+        return
+    before = path.read_bytes()
+    document: dict[str, Any] = parse_document(before, document=SAMPLES)
+    for sample in document["samples"]:
+        component = sample.get("component") or package.components[0].name
+        for name in leaving.get(component, ()):
+            sample.get("variants", {}).pop(name, None)
+        if sample.get("variants") == {}:
+            del sample["variants"]
+    if (after := dump_document(document)) != dump_document(parse_document(before, document=SAMPLES)):
+        yield DocumentChange(path=SAMPLES, before=before, after=after)
+
+
+def _unused_assets(
+    package: PackageInfo, changes: Sequence[DocumentChange], removes: Collection[str]
+) -> dict[str, Path]:
+    """URI → folder of shared assets that no JSON document which stays mentions.
+
+    Any document may: onnxruntime-genai resolves references in configurations of its own.
+    """
+    if not package.shared_assets:
+        return {}
+    edited = {change.path: _without_declarations(change) for change in changes}
+    mentioned = set()
+    for path in list_files(package.root):
+        if path.endswith(".json") and not is_within(path, removes):
+            content = edited.get(path)
+            if content is None:
+                content = (package.root / path).read_bytes()
+                content = _manifest_without_declarations(content) if path == MANIFEST else content
+            mentioned |= {f"sha256:{digest.decode()}" for digest in _DIGEST.findall(content)}
+    return {
+        asset.uri: asset.path
+        for asset in package.shared_assets
+        if asset.uri not in mentioned and asset.path.is_dir() and asset.path.is_relative_to(package.root)
+    }
+
+
+def _without_declarations(change: DocumentChange) -> bytes:
+    return _manifest_without_declarations(change.after) if change.path == MANIFEST else change.after
+
+
+def _manifest_without_declarations(content: bytes) -> bytes:
+    manifest = parse_document(content, document=MANIFEST)
+    manifest.pop("shared_assets", None)
+    return dump_document(manifest)
+
+
+def _without_assets(
+    package: PackageInfo, changes: Sequence[DocumentChange], assets: Collection[str]
+) -> list[DocumentChange]:
+    """``changes``, and the manifest without the declarations of ``assets``."""
+    last = next((each for each in changes if each.path == MANIFEST), None)
+    before = (package.root / MANIFEST).read_bytes()
+    manifest = parse_document(before if last is None else last.after, document=MANIFEST)
+    declared = manifest.get("shared_assets", {})
+    kept = {uri: path for uri, path in declared.items() if uri not in assets}
+    if kept == declared:
+        return list(changes)
+    manifest["shared_assets"] = kept
+    change = DocumentChange(path=MANIFEST, before=before, after=dump_document(manifest))
+    return [*(each for each in changes if each.path != MANIFEST), change]
+
+
+def _report(package: PackageInfo, kept: Collection[VariantInfo], result: PackageInfo, before: int) -> SlimReport:
+    keys = {(variant.component_name, variant.name) for variant in kept}
+    sizes = tuple(
+        VariantSize(
+            component=variant.component_name,
+            variant=variant.name,
+            nbytes=_total_nbytes(variant.directory),
+            is_kept=(variant.component_name, variant.name) in keys,
+        )
+        for variant in _variants(package)
+    )
+    return SlimReport(package=result, variants=sizes, before_nbytes=before, after_nbytes=_total_nbytes(result.root))
+
+
+def _total_nbytes(folder: Path) -> int:
+    return sum((folder / path).lstat().st_size for path in list_files(folder))
+
+
+def _variants(package: PackageInfo) -> Iterator[VariantInfo]:
+    return (variant for component in package.components for variant in component.variants)

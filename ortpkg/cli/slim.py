@@ -1,0 +1,71 @@
+"""``ortpkg slim``: a package with the variants that are needed, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortpkg.authoring.slim import SlimReport, slim
+from ortpkg.cli.inspect import package_json
+from ortpkg.cli.parameters import InPlaceOption, JsonOption, NewPackageOption, PackageArgument, chosen_output
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.errors import ExitCode
+
+_Lists = list[str] | None
+
+
+def command(
+    package: PackageArgument,
+    output_path: NewPackageOption = None,
+    in_place: InPlaceOption = False,
+    devices: Annotated[
+        _Lists, typer.Option("--device", metavar="D[,D]", help="Keep what can run on these: cpu, gpu, npu.")
+    ] = None,
+    eps: Annotated[
+        _Lists, typer.Option("--ep", metavar="EP[,EP]", help="Keep what these can run: names or aliases.")
+    ] = None,
+    variants: Annotated[
+        _Lists, typer.Option("--variant", metavar="NAME[,NAME]", help="Keep these: VARIANT or COMPONENT/VARIANT.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Keep the variants that suit both --device and --ep, and those of --variant; drop what nothing refers to."""
+    output = Output(is_json=as_json)
+    target = chosen_output(output_path, in_place=in_place)
+    with copy_progress() as progress:
+        report = slim(
+            package,
+            devices=_split(devices),
+            eps=_split(eps),
+            variants=_split(variants),
+            output=target,
+            progress=progress,
+            notify=output.warning,
+        )
+    if as_json:
+        sizes = [
+            {"component": each.component, "variant": each.variant, "nbytes": each.nbytes, "kept": each.is_kept}
+            for each in report.variants
+        ]
+        totals = {"before_nbytes": report.before_nbytes, "after_nbytes": report.after_nbytes}
+        output.json("slim", {"variants": sizes, **totals, "package": package_json(report.package)})
+    else:
+        _print(report, output)
+    return ExitCode.DONE
+
+
+def _print(report: SlimReport, output: Output) -> None:
+    rows = [
+        (each.component, each.variant, nbytes_text(each.nbytes), "kept" if each.is_kept else "dropped")
+        for each in report.variants
+    ]
+    columns = [Column("component"), Column("variant"), Column("size", is_numeric=True), Column("")]
+    output.table(columns, rows)
+    saved = nbytes_text(max(0, report.before_nbytes - report.after_nbytes))
+    output.note(f"{nbytes_text(report.after_nbytes)} of {nbytes_text(report.before_nbytes)} are left, {saved} saved")
+
+
+def _split(texts: _Lists) -> list[str]:
+    return [word for text in texts or () for word in text.split(",") if word]
