@@ -6,11 +6,11 @@ of the table in docs/selection.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ortpkg.ep_names import CPU_EP, resolve_ep_name
 from ortpkg.errors import quoted
-from ortpkg.package.package_info import Constraints, VariantInfo
+from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.release_rules import (
     SCORES,
@@ -76,9 +76,9 @@ def _text(text: str | None) -> str:
     return (text or "").partition("\0")[0]
 
 
-def _written_order(variants: Sequence[VariantInfo]) -> list[str]:
+def _written_order(stated: Mapping[str, Constraints]) -> list[str]:
     """C5: only a strictly greater score replaces an earlier variant."""
-    return [variant.name for variant in variants]
+    return list(stated)
 
 
 COMPONENT_RULES = ReleaseRules(
@@ -90,5 +90,5 @@ COMPONENT_RULES = ReleaseRules(
     exposes_cpu=False,
     judge=_judge,
     order=_written_order,
-    has_defined_ties=True,
+    seen_of_tie=None,
 )

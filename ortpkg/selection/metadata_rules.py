@@ -6,12 +6,12 @@ of the table in docs/selection.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import quoted
-from ortpkg.package.package_info import Constraints, VariantInfo
+from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.release_rules import (
     SCORES,
@@ -26,8 +26,8 @@ from ortpkg.selection.release_rules import (
 )
 from ortpkg.selection.verdict import ReasonCode
 
-#: Up to so many variants the first by name won every tie that was tried on Linux; beyond, any of them did.
-MOST_VARIANTS_IN_ORDER = 13
+#: In larger components the first by name was no likelier to win a tie than any other.
+_MOST_VARIANTS_IN_ORDER = 13
 
 _NAMED_EP_SCORE = 10
 
@@ -78,9 +78,26 @@ def _rating(
         return CompiledModelCompatibility.NOT_APPLICABLE
 
 
-def _by_name(variants: Sequence[VariantInfo]) -> list[str]:
-    """A5: not specified; on Linux the first by name was seen."""
-    return sorted((variant.name for variant in variants), key=lambda name: name.encode("utf-8", "surrogatepass"))
+def _seen_order(stated: Mapping[str, Constraints]) -> list[str]:
+    """A5: not specified. On Linux variants that state nothing mostly come last; else mostly the first by name wins."""
+    return sorted(stated, key=lambda name: (_is_base(stated[name]), name.encode("utf-8", "surrogatepass")))
+
+
+def _seen_of_tie(tied: Sequence[str], stated: Mapping[str, Constraints]) -> str:
+    """A5. With 1.26.0 and 1.27.0 on Linux the first by name of all variants won every tie that it was part of.
+
+    That is, in components of up to 13 variants, and where of the tied either all or none state nothing.
+    """
+    first = min(stated, key=lambda name: name.encode("utf-8", "surrogatepass"))
+    is_mixed = len({_is_base(stated[name]) for name in tied}) > 1
+    if tied[0] == first and not is_mixed and len(stated) <= _MOST_VARIANTS_IN_ORDER:
+        return f"on Linux {quoted(first)} was seen to win"
+    return "no order was seen"
+
+
+def _is_base(stated: Constraints) -> bool:
+    """A2: it states nothing. Only here does an architecture make a difference."""
+    return not (stated.ep or stated.device or stated.architecture or stated.ep_compatibility_info)
 
 
 METADATA_RULES = ReleaseRules(
@@ -91,6 +108,6 @@ METADATA_RULES = ReleaseRules(
     without_ep="it is given no EP but the CPU's, and selects nothing then",
     exposes_cpu=True,
     judge=_judge,
-    order=_by_name,
-    has_defined_ties=False,
+    order=_seen_order,
+    seen_of_tie=_seen_of_tie,
 )

@@ -66,8 +66,9 @@ class ReleaseRules:
         without_ep: what it says where it takes none.
         exposes_cpu: whether the CPU EP is known with its device.
         judge: its rules for one variant.
-        order: names of variants in the order in which they win among equal scores.
-        has_defined_ties: whether its source says which of equal scores wins.
+        order: of variants with what the release reads of each: in which order they win among equal scores.
+        seen_of_tie: what is known of a tie of these variants, where the source does not say who wins it; None where it
+            does.
     """
 
     release: str
@@ -77,8 +78,8 @@ class ReleaseRules:
     without_ep: str
     exposes_cpu: bool
     judge: Callable[[Constraints, SelectingEp, JointCompatibilityOf], ReleaseJudgement]
-    order: Callable[[Sequence[VariantInfo]], list[str]]
-    has_defined_ties: bool
+    order: Callable[[Mapping[str, Constraints]], list[str]]
+    seen_of_tie: Callable[[Sequence[str], Mapping[str, Constraints]], str] | None
 
 
 #: What a rating adds to a score; one that a release does not know scores UNKNOWN_RATING_SCORE.

@@ -14,7 +14,7 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.selection.component_rules import COMPONENT_RULES
-from ortpkg.selection.metadata_rules import METADATA_RULES, MOST_VARIANTS_IN_ORDER
+from ortpkg.selection.metadata_rules import METADATA_RULES
 from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, POLICIES
 from ortpkg.selection.ranking import deciding_criterion, order_devices
 from ortpkg.selection.release_rules import JointCompatibilityOf, ReleaseJudgement, ReleaseRules, SelectingEp
@@ -67,7 +67,7 @@ def select_as_release(
         notes: carried into the warnings.
 
     ``best`` is None where the release selects nothing. ``unpredictable`` names the variants among which its rules
-    do not decide; ``best`` is then the one that was seen to win where an order was seen.
+    do not decide; ``best`` is then the likeliest, if any is.
 
     Raises UsageError for an EP that nobody knows.
     """
@@ -82,11 +82,11 @@ def select_as_release(
     judged = [
         _judge(variant, stated[variant.name], ep, rules, compatibility, refusal) for variant in component.variants
     ]
-    eligible = _in_order([each for each in judged if each.judgement.code is None], component, rules)
+    eligible = _in_order([each for each in judged if each.judgement.code is None], stated, rules)
     best_score = max((each.judgement.score for each in eligible), default=0)
     tied = tuple(each.variant.name for each in eligible if each.judgement.score == best_score)
     verdicts = _verdicts(eligible, [each for each in judged if each.judgement.code is not None], rules)
-    is_open = len(tied) > 1 and not rules.has_defined_ties
+    is_open = len(tied) > 1 and rules.seen_of_tie is not None
     return Selection(
         component_name=component.name,
         policy=policy,
@@ -101,7 +101,7 @@ def select_as_release(
         warnings=(
             *notes,
             *_ep_warnings(asked, ep, rules),
-            *([_tie_warning(tied, len(component.variants), rules)] if is_open else ()),
+            *([_tie_warning(tied, stated, rules)] if is_open else ()),
         ),
     )
 
@@ -155,9 +155,11 @@ def _is_of_type(ep_device: EpDevice, device: str) -> bool:
     return ep_device.device is not None and ep_device.device.type.value == device
 
 
-def _in_order(eligible: Sequence[_Judged], component: ComponentInfo, rules: ReleaseRules) -> list[_Judged]:
+def _in_order(
+    eligible: Sequence[_Judged], stated: Mapping[str, Constraints | None], rules: ReleaseRules
+) -> list[_Judged]:
     """The variants that can run, the winner first."""
-    orders = {name: order for order, name in enumerate(rules.order(component.variants))}
+    orders = {name: order for order, name in enumerate(rules.order(_read(stated)))}
     placed = (
         _Judged(variant=each.variant, judgement=each.judgement, places=each.places, order=orders[each.variant.name])
         for each in eligible
@@ -227,10 +229,13 @@ def _ep_warnings(asked: Sequence[str], ep: SelectingEp | None, rules: ReleaseRul
     return tuple(found)
 
 
-def _tie_warning(tied: Sequence[str], variant_count: int, rules: ReleaseRules) -> str:
+def _tie_warning(tied: Sequence[str], stated: Mapping[str, Constraints | None], rules: ReleaseRules) -> str:
+    assert rules.seen_of_tie is not None
     names = ", ".join(quoted(name) for name in tied)
-    if variant_count > MOST_VARIANTS_IN_ORDER:
-        seen = f"with more than {MOST_VARIANTS_IN_ORDER} variants any of them was seen to win"
-    else:
-        seen = "on Linux the first by name was seen to win"
+    seen = rules.seen_of_tie(tied, _read(stated))
     return f"unpredictable: {rules.release} does not specify which of {names} it selects; {seen}"
+
+
+def _read(stated: Mapping[str, Constraints | None]) -> dict[str, Constraints]:
+    """Without variants that the release does not read."""
+    return {name: constraints for name, constraints in stated.items() if constraints is not None}

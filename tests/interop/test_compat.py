@@ -1,4 +1,6 @@
-"""``compat="onnxruntime-1.31"`` against onnxruntime 1.31 itself: the same packages, the same verdicts.
+"""``compat="onnxruntime-1.31"`` against onnxruntime 1.31 itself: the same packages, the same verdicts and selections.
+
+Sessions are compared in test_compat_sessions.py.
 
 The expectations of the tables play no part here: what the library says of a package is asked of it.
 """
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import PackageError
-from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.package.reader import open_package
 from tests.interop.case import STABLE_LINES, Case
 from tests.interop.changed_packages import (
@@ -24,6 +26,7 @@ from tests.interop.changed_packages import (
     changes_of,
     manifest_with_reference,
 )
+from tests.interop.compat_selection import select_here
 from tests.interop.component_open_cases import OPEN_CASES
 from tests.interop.component_run_cases import RUN_CASES
 from tests.interop.conftest import PackageWriter, ReleaseStarter
@@ -84,11 +87,20 @@ def disagreement(release: Release, root: Path, component: str | None = None, eps
         return f"we see {opened_by_us(package)}, the release sees {they_open}"
     if package.schema_version is None or package.schema_version[0] != theirs.schema_version:
         return f"we see version {package.schema_version}, the release sees {theirs.schema_version}"
+    return "" if component is None else selection_disagreement(theirs, package.component(component), eps)
+
+
+def selection_disagreement(theirs: Outcome, component: ComponentInfo | None, eps: Eps) -> str:
+    """In what the release's selection and ours differ; "" if in nothing."""
+    selection = None if component is None else select_here(component, COMPAT, eps)
+    best = None if selection is None else selection.best
+    if best is None:
+        return "" if theirs.variant is None else f"we select nothing, the release selects {theirs.variant}"
     if theirs.variant is None:
-        return ""
-    variant = next(each for info in package.components for each in info.variants if each.name == theirs.variant)
-    ours = str(variant.directory) if variant.has_directory else ""
-    return "" if ours == theirs.directory else f"we say {ours}, the release says {theirs.directory}"
+        return f"we select {best.variant.name}, the release says: {theirs.refusal}"
+    directory = str(best.variant.directory) if best.variant.has_directory else ""
+    ours = (_until_nul(best.variant.name), directory)
+    return "" if ours == (theirs.variant, theirs.directory) else f"we select {ours}, the release {theirs}"
 
 
 @pytest.fixture
@@ -99,7 +111,7 @@ def release_1_31(start_release: ReleaseStarter) -> Release:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_compat_mode_opens_what_the_release_opens(
+def test_compat_mode_opens_and_selects_what_the_release_does(
     release_1_31: Release, write_package: PackageWriter, case: Case
 ) -> None:
     if os.name == "nt" and case.needs_posix:
