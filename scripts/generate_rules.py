@@ -41,7 +41,7 @@ def document() -> str:
     lines += [f"- `{name}`: {meaning}" for name, meaning in TARGETS.items()]
     for rule in RULES.values():
         lines += ["", f"## {rule.id}: {rule.title}", "", f"*{_kind(rule)}.* {rule.explanation}", ""]
-        lines += [f"**Example:** {_code(rule.example)}", "", f"**What to do:** {_sentence(rule.remedy)}"]
+        lines += [f"**Example:** {_example(rule.example)}", "", f"**What to do:** {_sentence(rule.remedy)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -58,8 +58,9 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:].removesuffix('.')}."
 
 
-def _code(text: str) -> str:
-    return f"`` {text} ``" if "`" in text else f"`{text}`"
+def _example(text: str) -> str:
+    """A sentence where the example is one, else code, in which Markdown sees no markup."""
+    return f"`{text}`" if any(character in text for character in '{"<_=`\\') else _sentence(text)
 
 
 def main() -> int:

@@ -270,7 +270,7 @@ FILE_CHANGED = Rule(
     id="ORT401",
     title="A file is as it was recorded",
     explanation="The file's SHA-256 is not the one in digests.json: it was damaged or edited since it was recorded.",
-    remedy="restore the file (ortpkg verify --repair-from); if it was edited on purpose, record it anew",
+    remedy="restore the file (ortpkg verify --repair-from OTHER); if it was edited on purpose, ortpkg verify --record",
     example="a byte of model.onnx was flipped by a bad disk",
 )
 FILE_LOST = Rule(
@@ -291,7 +291,7 @@ FILE_NOT_RECORDED = Rule(
     id="ORT404",
     title="Every file is recorded",
     explanation="A file is not in digests.json, so that nobody will notice when it is damaged.",
-    remedy="remove it, or record the package anew",
+    remedy="remove it, or record the package anew with ortpkg verify --record",
     example="notes.txt was put into the package by hand",
     severity=Severity.WARNING,
 )
@@ -299,7 +299,7 @@ NO_DIGESTS = Rule(
     id="ORT405",
     title="The package has digests",
     explanation="There is no digests.json, so that nobody can tell whether a file was damaged.",
-    remedy="any authoring command writes it",
+    remedy="ortpkg verify --record writes it, and so does any authoring command",
     example="a package as onnxruntime's own tools make it",
     severity=Severity.WARNING,
 )
@@ -459,7 +459,7 @@ UNIVERSAL_GENERATIONS = Rule(
     id="ORT710",
     title="A universal package has the keys of both generations",
     explanation="With the keys of one generation only, the releases that read the other one refuse the package.",
-    remedy="ortpkg convert --to universal",
+    remedy="write it with ortpkg convert --to universal",
     example='{"schema_version": "1.0", "components": {...}}, without model_name',
     targets=(UNIVERSAL,),
 )

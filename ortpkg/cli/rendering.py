@@ -73,8 +73,11 @@ class Output:
 
     def json(self, kind: str, content: Mapping[str, Any]) -> None:
         """Prints one JSON object with its schema version and kind first."""
-        document = {"schema_version": JSON_SCHEMA_VERSION, "kind": kind, **content}
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        self.document({"schema_version": JSON_SCHEMA_VERSION, "kind": kind, **content})
+
+    def document(self, content: Mapping[str, Any]) -> None:
+        """Prints one JSON object as it is, in a format that is not ours."""
+        sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def line(self, text: object = "", *, style: str = "") -> None:
         """Prints one line of data."""
@@ -136,6 +139,7 @@ def finding_json(finding: Finding) -> dict[str, str]:
         "pointer": finding.pointer,
         "message": finding.message,
         "remedy": finding.remedy,
+        "target": finding.target,
     }
 
 
@@ -161,6 +165,7 @@ def print_findings(findings: Sequence[Finding], output: Output) -> None:
     for finding in findings:
         style = "red" if finding.severity is Severity.ERROR else "yellow"
         where = f"{finding.document}#{finding.pointer}" if finding.pointer else finding.document
-        output.line(f"{finding.rule} {finding.severity.value}: {where}: {finding.message}", style=style)
+        target = f" for {finding.target}" if finding.target else ""
+        output.line(f"{finding.rule} {finding.severity.value}{target}: {where}: {finding.message}", style=style)
         if finding.remedy:
             output.line(f"    {finding.remedy}")

@@ -2,24 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from ortpkg.authoring.package_checks import validate
 from ortpkg.cli.parameters import JsonOption, PackageArgument, StrictOption
+from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, finding_json, print_findings
-from ortpkg.errors import ExitCode, Severity
+from ortpkg.errors import ExitCode, Finding, Severity, UsageError
 
 
-def command(package: PackageArgument, strict: StrictOption = False, as_json: JsonOption = False) -> int:
-    """Check a package's documents, digests, models and samples; print every finding at once."""
-    output = Output(is_json=as_json)
-    findings = validate(package)
+class FindingFormat(StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+SelectOption = Annotated[
+    list[str] | None,
+    typer.Option("--select", metavar="RULES", help="Only these rules, with commas between; ORT1 means all ORT1xx."),
+]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="RULES", help="Not these rules; of two that fit the longer counts."),
+]
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="READER",
+        help="Say what this reader would do, too: onnxruntime-1.27, onnxruntime-1.31, genai or universal.",
+    ),
+]
+FormatOption = Annotated[FindingFormat, typer.Option("--format", help="How findings are printed.")]
+
+
+def command(
+    package: PackageArgument,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    target: TargetOption = None,
+    output_format: FormatOption = FindingFormat.TEXT,
+    strict: StrictOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Check a package's documents, models, files, selection and samples; print every finding at once."""
+    if as_json and output_format is FindingFormat.SARIF:
+        raise UsageError("--json means --format json: leave it out for SARIF")
+    with copy_progress() as progress:
+        findings = validate(package, targets=target or (), select=select or (), ignore=ignore or (), progress=progress)
+    _print(package, findings, FindingFormat.JSON if as_json else output_format)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        return ExitCode.PACKAGE
+    return ExitCode.FINDINGS if findings and strict else ExitCode.DONE
+
+
+def _print(package: Path, findings: Sequence[Finding], output_format: FindingFormat) -> None:
+    output = Output(is_json=output_format is not FindingFormat.TEXT)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
-    if as_json:
+    if output_format is FindingFormat.JSON:
         content = {"errors": errors, "warnings": warnings, "findings": [finding_json(each) for each in findings]}
         output.json("validate", content)
+    elif output_format is FindingFormat.SARIF:
+        from ortpkg.cli.sarif import sarif_log  # only for those who ask for it
+
+        output.document(sarif_log(package, findings))
     else:
         print_findings(findings, output)
         output.note(f"{errors} errors, {warnings} warnings" if findings else f"{package} is valid")
-    if errors:
-        return ExitCode.PACKAGE
-    return ExitCode.FINDINGS if warnings and strict else ExitCode.DONE

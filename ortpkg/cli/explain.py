@@ -1,0 +1,56 @@
+"""``ortpkg explain``: what a rule of ``validate`` means, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ortpkg.authoring.rule_registry import RULES, find_rule
+from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.rendering import Column, Output
+from ortpkg.package.rules import ALL_FORMATS, Rule
+
+
+def command(
+    rule: Annotated[
+        str | None, typer.Argument(metavar="RULE", help="Its id, as in ORT101. Without one, all rules are listed.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Say what a rule of `ortpkg validate` means, why it matters, what breaks it and what to do."""
+    output = Output(is_json=as_json)
+    if rule is not None:
+        found = find_rule(rule)
+        output.json("rule", _as_json(found)) if as_json else _print(found, output)
+    elif as_json:
+        output.json("rules", {"rules": [_as_json(each) for each in RULES.values()]})
+    else:
+        columns = (Column("rule"), Column("severity"), Column("title"))
+        output.table(columns, [(each.id, each.severity.value, each.title) for each in RULES.values()])
+    return 0
+
+
+def _as_json(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "title": rule.title,
+        "severity": rule.severity.value,
+        "explanation": rule.explanation,
+        "example": rule.example,
+        "remedy": rule.remedy,
+        "formats": list(rule.formats),
+        "targets": list(rule.targets),
+    }
+
+
+def _print(rule: Rule, output: Output) -> None:
+    output.line(f"{rule.id} ({rule.severity.value}): {rule.title}", style="bold")
+    if rule.formats != ALL_FORMATS:
+        output.line(f"for the formats {' and '.join(rule.formats)}")
+    if rule.targets:
+        output.line(f"only with --target {' or '.join(rule.targets)}")
+    for heading, text in (("Why it matters", rule.explanation), ("Example", rule.example), ("What to do", rule.remedy)):
+        output.line()
+        output.line(heading, style="bold")
+        output.line(f"    {text}")
