@@ -28,6 +28,10 @@ EpOption = Annotated[
 PolicyOption = Annotated[
     str, typer.Option("--policy", metavar="P", help="The order of preference; see docs/selection.md.")
 ]
+CompatOption = Annotated[
+    str | None,
+    typer.Option("--compat", metavar="R", help="Accept and refuse what a release does: onnxruntime-1.31."),
+]
 TrustOption = Annotated[
     bool,
     typer.Option("--trust", help="Accept options of the package that can reach beyond it. For publishers you trust."),

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.cli.comparison import print_comparison
 from ortpkg.cli.parameters import (
+    CompatOption,
     ComponentOption,
     DeviceOption,
     EpOption,
@@ -45,12 +47,19 @@ def command(
     show_reasons: Annotated[
         bool, typer.Option("--explain", help="Every variant on every device, with reasons.")
     ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Show beside it what onnxruntime 1.27 and 1.31 would select.")
+    ] = False,
+    compat: CompatOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Choose the best variant for this machine: of one component, or of each where none is named."""
     output = Output(is_json=as_json)
-    opened = ModelPackage(package)
+    opened = ModelPackage(package, compat=compat)
     names = [component] if component is not None else [each.name for each in opened.component_models]
+    if compare:
+        wishes = {"device": device, "policy": policy, "variant": variant, "check_architecture": check_architecture}
+        return print_comparison(opened, names, [name for name in (ep or "").split(",") if name], wishes, output)
     selections = [
         opened.select(name, device=device, ep=ep, policy=policy, variant=variant, check_architecture=check_architecture)
         for name in names

@@ -237,7 +237,7 @@ def test_the_policy_selects_what_1_26_and_1_27_select_of_every_combination(
             output = outcome.outputs.get("y")
             theirs = None if output is None else names[round(output[0] - FEED.elements[0]) - 1]
             selection = select_here(component, ONNXRUNTIME_1_27, eps)
-            possible: tuple[str | None, ...] = (selection.best and selection.best.variant.name,)
+            possible: tuple[str | None, ...] = (None if selection.best is None else selection.best.variant.name,)
             if any(warning.endswith("no order was seen") for warning in selection.warnings):
                 possible = selection.unpredictable
             if theirs not in possible:
