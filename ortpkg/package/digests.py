@@ -27,6 +27,7 @@ from typing import Any
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.documents import DocumentLimits, dump_document, parse_document, read_document
 from ortpkg.package.findings import finding
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import FileDigest, HashedFile, Progress, hash_files
 from ortpkg.package.rules import DOCUMENT_SHAPE
 from ortpkg.package.schemas import check_schema
@@ -61,12 +62,14 @@ class PendingChange:
         committed_digest: its SHA-256 afterwards; the change has happened if and only if the file has it.
         adds: files and directories that are garbage if the change did not happen.
         removes: files and directories that are garbage if it did.
+        documents: what else is replaced once it has happened: document → its SHA-256 afterwards.
     """
 
     commit_document: str
     committed_digest: str
     adds: tuple[str, ...] = ()
     removes: tuple[str, ...] = ()
+    documents: Mapping[str, str] = EMPTY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +179,8 @@ def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
         for path, entry in document["files"].items()
     }
     pending = _pending_of(document.get("pending"), root)
-    _check_paths(root, (*files, *((*pending.adds, *pending.removes, pending.commit_document) if pending else ())))
+    named = (*pending.adds, *pending.removes, *pending.documents, pending.commit_document) if pending else ()
+    _check_paths(root, (*files, *named))
     return PackageDigests(files=files, pending=pending)
 
 
@@ -198,6 +202,8 @@ def dump_digests(digests: PackageDigests) -> bytes:
             "adds": list(digests.pending.adds),
             "removes": list(digests.pending.removes),
         }
+        if digests.pending.documents:
+            document["pending"]["documents"] = dict(digests.pending.documents)
     return dump_document(document)
 
 
@@ -272,11 +278,14 @@ def _pending_of(value: Any, root: Path) -> PendingChange | None:
     try:
         texts = [value["commit_document"], value["committed_digest"]]
         adds, removes = tuple(value["adds"]), tuple(value["removes"])
-    except (KeyError, TypeError) as error:
+        documents = dict(value.get("documents", {}))
+    except (KeyError, TypeError, ValueError) as error:
         raise _malformed(root, "/pending", "pending is not an object with commit_document, adds and removes") from error
-    if not all(isinstance(text, str) for text in (*texts, *adds, *removes)):
+    if not all(isinstance(text, str) for text in (*texts, *adds, *removes, *documents.values())):
         raise _malformed(root, "/pending", "pending holds something else than texts")
-    return PendingChange(commit_document=texts[0], committed_digest=texts[1], adds=adds, removes=removes)
+    return PendingChange(
+        commit_document=texts[0], committed_digest=texts[1], adds=adds, removes=removes, documents=documents
+    )
 
 
 def _check_paths(root: Path, paths: Iterable[str]) -> None:

@@ -6,7 +6,8 @@ The order (docs/adr/0002-commit-protocol.md):
 2. digests.json becomes a superset: old and new digest of each document that changes, the new files, and what is
    ``pending``;
 3. staged folders are renamed to their places, where nothing refers to them yet;
-4. documents are replaced, each by one rename; the rename of the last one is the commit point;
+4. documents are replaced, each by one rename; the rename of one of them is the commit point: once it has happened, the
+   others follow, if need be when the next command finds them staged;
 5. what nothing refers to any more is deleted, digests.json is trimmed to the new state, the staging folder goes.
 
 A process killed before 4 leaves the old package and some garbage, one killed after it the new package and some
@@ -62,8 +63,7 @@ class PackageChange:
 
     Attributes:
         new_directories: directory that does not exist yet → path inside it → file to copy from.
-        documents: at least one, in order; replacing the last one is the commit point, and the package must be valid
-            after each.
+        documents: at least one, in order, and the package must be valid after each; see :attr:`commit_document`.
         removes: files and directories that nothing refers to once the change is committed.
         new_files: file that does not exist yet, in a directory that may → its content.
     """
@@ -75,7 +75,17 @@ class PackageChange:
 
     def __post_init__(self) -> None:
         assert self.documents, "a change without a document has no commit point"
-        assert self.documents[-1].after != self.documents[-1].before, "nothing would show whether it happened"
+        assert self.commit_document.after != self.commit_document.before, "nothing would show whether it happened"
+
+    @property
+    def commit_document(self) -> DocumentChange:
+        """The one whose appearance is the commit point: the first that replaces another one, after all that are new.
+
+        A new document means nothing until another one names it, or (the last of them) by itself.
+        """
+        new = [index for index, document in enumerate(self.documents) if document.before is None]
+        after_new = new[-1] + 1 if new else 0
+        return self.documents[min(after_new, len(self.documents) - 1)]
 
 
 def commit_change(
@@ -202,6 +212,8 @@ def _finish(root: Path, operations: FileOperations) -> None:
     if recorded is not None and recorded.pending is not None:
         pending = recorded.pending
         is_committed = _has_happened(root, recorded, pending)
+        if is_committed:
+            _replace_remaining(root, pending, operations)
         garbage = pending.removes if is_committed else pending.adds
         for path in garbage:
             _remove_garbage(root, path, operations)
@@ -230,6 +242,24 @@ def _has_happened(root: Path, recorded: PackageDigests, pending: PendingChange) 
     )
 
 
+def _replace_remaining(root: Path, pending: PendingChange, operations: FileOperations) -> None:
+    """The rest of step 4, by what is staged. AuthoringError where that is gone, or a folder is a symbolic link."""
+    for path, sha256 in pending.documents.items():
+        if _has_digest(root / path, sha256):
+            continue
+        staged_documents = sorted(root.glob(f"{STAGING_PREFIX}*/document*"))
+        found = next((each for each in staged_documents if _has_digest(each, sha256)), None)
+        folders = list((root / path).relative_to(root).parents)
+        if found is None or found.parent.is_symlink() or any((root / folder).is_symlink() for folder in folders[:-1]):
+            raise AuthoringError(
+                f"a change of {quoted(root)} was interrupted, and the new {quoted(path)} is lost: repair the package "
+                f"(ortpkg verify --repair-from), or accept it as it is by deleting {DIGESTS_FILE}"
+            )
+        make_parents(root, path, operations)
+        operations.replace(found, root / path)
+        operations.fsync_directory((root / path).parent)
+
+
 def _superset(root: Path, change: PackageChange, new: Mapping[str, FileDigest]) -> PackageDigests:
     recorded = read_digests(root) or PackageDigests()
     files = dict(recorded.files) | {path: RecordedFile.of(digest) for path, digest in new.items()}
@@ -239,13 +269,15 @@ def _superset(root: Path, change: PackageChange, new: Mapping[str, FileDigest]) 
             files[document.path] = RecordedFile(
                 digests=tuple(dict.fromkeys((old.sha256, digest.sha256))), nbytes=digest.nbytes
             )
-    last = change.documents[-1]
+    commit = change.commit_document
+    others = change.documents[change.documents.index(commit) + 1 :]
     created = [document.path for document in change.documents if document.before is None]
     pending = PendingChange(
-        commit_document=last.path,
-        committed_digest=new[last.path].sha256,
+        commit_document=commit.path,
+        committed_digest=new[commit.path].sha256,
         adds=(*change.new_directories, *change.new_files, *created),
         removes=change.removes,
+        documents={document.path: new[document.path].sha256 for document in others},
     )
     return PackageDigests(files=files, pending=pending)
 
@@ -335,8 +367,8 @@ def _tidy_up(root: Path, operations: FileOperations) -> None:
 
 
 def _is_committed(root: Path, change: PackageChange) -> bool:
-    last = change.documents[-1]
-    return _has_digest(root / last.path, hash_bytes(last.after).sha256)
+    commit = change.commit_document
+    return _has_digest(root / commit.path, hash_bytes(commit.after).sha256)
 
 
 def _check_unchanged(root: Path, change: PackageChange) -> None:

@@ -72,10 +72,26 @@ def add_files(root: Path, sources: dict[str, Path]) -> PackageChange:
     )
 
 
+def change_several_documents(root: Path, sources: dict[str, Path]) -> PackageChange:
+    """Adds variant ``new``, which both documents name: the first to be replaced decides, the other one follows."""
+    documents = (
+        DocumentChange(
+            path="models/m/metadata.json",
+            before=(root / "models/m/metadata.json").read_bytes(),
+            after=b'{"variants": ["old", "new"]}',
+        ),
+        DocumentChange(
+            path="manifest.json", before=(root / "manifest.json").read_bytes(), after=b'{"components": ["m"], "n": 2}'
+        ),
+    )
+    return PackageChange(documents=documents, new_directories={"models/m/new": sources})
+
+
 CHANGES: dict[str, Callable[[Path, dict[str, Path]], PackageChange]] = {
     "exchange_variant": exchange_variant,
     "add_component": add_component,
     "add_files": add_files,
+    "change_several_documents": change_several_documents,
 }
 
 
@@ -147,10 +163,10 @@ def test_after_a_kill_at_any_operation_the_next_command_finds_the_old_or_the_new
             commit_change(root, change, operations=FailingOperations(index, kill=True))
         assert check_digests(root) == ()
         seen = content_of(root)
-        commit_document = change.documents[-1]
-        outcome = "new" if seen[commit_document.path] == commit_document.after else "old"
+        outcome = "new" if seen[change.commit_document.path] == change.commit_document.after else "old"
         expected = new if outcome == "new" else old
-        assert {**expected, "digests.json": seen["digests.json"]}.items() <= seen.items()
+        follows = {document.path: seen[document.path] for document in change.documents if document.path in old}
+        assert {**expected, **follows, "digests.json": seen["digests.json"]}.items() <= seen.items()
 
         recover(root)
         assert content_of(root) == expected
@@ -408,3 +424,17 @@ def test_nothing_is_deleted_where_the_commit_document_is_neither_the_old_nor_the
     with pytest.raises(AuthoringError, match=r"'models/m/metadata.json', which says .* neither its old nor its new"):
         recover(root)
     assert content_of(root) == before
+
+
+def test_a_staged_document_that_is_lost_is_said(tmp_path: Path) -> None:
+    root = make_package(tmp_path / "p")
+    change = change_several_documents(root, make_sources(tmp_path / "s"))
+    with pytest.raises(Killed):
+        commit_change(root, change, operations=FailingOperations(at=("replace", "manifest.json"), kill=True))
+    (staged,) = root.glob(".ortpkg-*/document1")
+    staged.unlink()
+
+    with pytest.raises(AuthoringError, match=r"interrupted, and the new 'manifest.json' is lost: repair the package"):
+        recover(root)
+
+    assert (root / "models/m/new/a.onnx").is_file()
