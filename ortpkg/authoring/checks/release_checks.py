@@ -131,22 +131,22 @@ def _of_manifest(rule: Rule, message: str) -> Finding:
 
 
 # Measured with a model of one Identity in 1.26.0, 1.27.0, 1.28.0, 1.29.0, 1.30.0, 1.31.0 and 1.31.1: all read the same.
-_NEWEST_IR_VERSION = 13
-_NEWEST_OPSETS = {"": 26, "ai.onnx.ml": 5}
+NEWEST_IR_VERSION = 13
+NEWEST_OPSETS = {"": 26, "ai.onnx.ml": 5}
 
 _LINE_1_27 = _Release(
     name="onnxruntime 1.26 and 1.27",
     refusals=why_1_27_refuses,
     never_selects=_never_by_1_27,
-    newest_ir_version=_NEWEST_IR_VERSION,
-    newest_opsets=_NEWEST_OPSETS,
+    newest_ir_version=NEWEST_IR_VERSION,
+    newest_opsets=NEWEST_OPSETS,
 )
 _LINE_1_31 = _Release(
     name="onnxruntime 1.28 to 1.31",
     refusals=_refusals_of_1_31,
     never_selects=_never_by_1_31,
-    newest_ir_version=_NEWEST_IR_VERSION,
-    newest_opsets=_NEWEST_OPSETS,
+    newest_ir_version=NEWEST_IR_VERSION,
+    newest_opsets=NEWEST_OPSETS,
 )
 _RELEASES: Mapping[str, tuple[_Release, ...]] = {
     rules.ONNXRUNTIME_1_27: (_LINE_1_27,),

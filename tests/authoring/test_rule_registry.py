@@ -1,0 +1,64 @@
+"""Rules by id: what a user may write for --select, --ignore and --target, and what every rule must say."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ortpkg.authoring.rule_registry import RULES, check_targets, find_rule, rule_filter
+from ortpkg.authoring.rules import AUTHORING_RULES, TARGETS
+from ortpkg.errors import UsageError
+from ortpkg.package.package_info import PackageFormat
+from ortpkg.package.rules import PACKAGE_RULES
+
+
+@pytest.mark.parametrize(
+    ("select", "ignore", "wanted"),
+    [
+        ((), (), {"ORT001", "ORT101", "ORT105", "ORT203"}),
+        (("ORT1",), (), {"ORT101", "ORT105"}),
+        (("ort101,ORT203",), (), {"ORT101", "ORT203"}),
+        (("ORT101", "ORT203"), (), {"ORT101", "ORT203"}),
+        ((), ("ORT1",), {"ORT001", "ORT203"}),
+        (("ORT1",), ("ORT101",), {"ORT105"}),
+        (("ORT101",), ("ORT1",), {"ORT101"}),
+        (("ORT101",), ("ORT101",), set()),
+        ((" ORT1 , ",), (), {"ORT101", "ORT105"}),
+    ],
+)
+def test_the_longest_prefix_decides(select: tuple[str, ...], ignore: tuple[str, ...], wanted: set[str]) -> None:
+    chosen = rule_filter(select, ignore)
+    assert {rule for rule in ("ORT001", "ORT101", "ORT105", "ORT203") if chosen.wants(rule)} == wanted
+
+
+def test_an_unknown_rule_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(UsageError, match=r"there is no rule 'ORT1010' \(did you mean 'ORT110'\?\)"):
+        rule_filter(["ORT101,ORT1010"])
+    with pytest.raises(UsageError, match=r"there is no rule 'OTR101' \(did you mean 'ORT101'\?\)"):
+        find_rule("OTR101")
+
+
+def test_a_rule_is_found_in_any_case() -> None:
+    assert find_rule("ort101").title == "External data stays in the model's folder"
+
+
+def test_an_unknown_target_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(UsageError, match=r"'onnxruntime-1.30' \(did you mean 'onnxruntime-1.31'\?\); known are: onnx"):
+        check_targets(["genai", "onnxruntime-1.30"])
+
+
+def test_ids_are_unique_and_in_order() -> None:
+    identifiers = [rule.id for rule in (*PACKAGE_RULES, *AUTHORING_RULES)]
+    assert identifiers == sorted(set(identifiers)) == list(RULES)
+
+
+def test_every_rule_explains_itself() -> None:
+    for rule in RULES.values():
+        assert re.fullmatch(r"ORT[0-7]\d\d", rule.id)
+        assert rule.example, rule.id
+        assert rule.explanation.endswith("."), rule.id
+        assert not rule.remedy.endswith("."), rule.id
+        assert not rule.title.endswith("."), rule.id
+        assert {*rule.formats} <= {*PackageFormat}, rule.id
+        assert {*rule.targets} <= {*TARGETS}, rule.id
