@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.errors import ModelError, NoSuitableVariantError, quoted
+from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
+from ortpkg.package.executor_info import ORT
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo
 from ortpkg.selection.verdict import Selection, Verdict
 
@@ -72,8 +74,11 @@ class ModelVariant:
 
         Raises NoSuitableVariantError, with every reason, where it can run nowhere here.
         """
+        best = self.selection.best
+        if best is not None and best.variant == self.info and _is_on(best, backend):
+            return best
         for verdict in self.eligible_verdicts():
-            if backend == "auto" or (verdict.ep_device is not None and verdict.ep_device.backend == backend):
+            if _is_on(verdict, backend):
                 return verdict
         reasons = "\n".join(f"  {v.code}: {v.reason}" for v in self.selection.verdicts if v.variant == self.info)
         on = "" if backend == "auto" else f" on backend {quoted(backend)}"
@@ -160,17 +165,31 @@ class ModelVariant:
         return options
 
     def _runnable_path(self) -> Path:
-        if self.model_path is not None:
-            return self.model_path
         if self._package.compat is not None:
+            return self._path_for_release(self._package.compat)
+        if self.model_path is None:
             raise ModelError(
-                f'variant {quoted(self.name)} has no executor_info["ort"]["model_file"]: {self._package.compat} makes '
-                f"no session without, whatever lies in {quoted(self.directory)}"
+                f"variant {quoted(self.name)} is a GenAI variant: a set of files in {quoted(self.directory)} "
+                f"for onnxruntime-genai, not one model that a session can run"
             )
-        raise ModelError(
-            f"variant {quoted(self.name)} is a GenAI variant: a set of files in {quoted(self.directory)} "
-            f"for onnxruntime-genai, not one model that a session can run"
-        )
+        return self.model_path
+
+    def _path_for_release(self, release: str) -> Path:
+        """The model that the release loads: it looks for none, and takes no file by a folder's name (``m.onnx/``)."""
+        if self.model_path is None:
+            raise ModelError(
+                f'variant {quoted(self.name)} has no executor_info["ort"]["model_file"]: {release} makes no session '
+                f"without, whatever lies in {quoted(self.directory)}"
+            )
+        ort = self.info.executor_info.get(ORT)
+        stated = str(ort.get("model_file", "")).partition("\0")[0] if isinstance(ort, Mapping) else ""
+        if stated.replace(os.sep, "/").rpartition("/")[2] in ("", "."):
+            raise ModelFileError(f"the model of variant {quoted(self.name)}, {quoted(stated)}, is a folder's name")
+        return self.model_path
 
     def __repr__(self) -> str:
         return f"ModelVariant({self.component_name!r}, {self.name!r})"
+
+
+def _is_on(verdict: Verdict, backend: str) -> bool:
+    return backend == "auto" or (verdict.ep_device is not None and verdict.ep_device.backend == backend)

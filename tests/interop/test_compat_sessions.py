@@ -25,7 +25,17 @@ from tests.interop.case import CPU_DEVICE, METADATA_LINES, STABLE_LINES, WITH_AZ
 from tests.interop.compat_selection import eps_of, select_here
 from tests.interop.component_run_cases import SELECT_CASES, SESSION_CASES
 from tests.interop.conftest import PackageWriter, ReleaseStarter
-from tests.interop.packages import AZURE, CPU, Model, inline, metadata_manifest, metadata_variant, ort_variant
+from tests.interop.packages import (
+    AZURE,
+    CPU,
+    Link,
+    Model,
+    Tree,
+    inline,
+    metadata_manifest,
+    metadata_variant,
+    ort_variant,
+)
 from tests.interop.protocol import Eps, FloatTensor, Outcome, Stage, Walk
 from tests.interop.release import Release
 from tests.interop.wheels import installed_release, minor_of, releases_under_test
@@ -99,6 +109,40 @@ def test_compat_mode_goes_as_far_as_the_release(
     )
 
     assert our_walk(root, case) == their_walk(release_1_31.walk(walk))
+
+
+_SERIALIZED = Model(1.0).serialized()
+_MODEL_FILES: Tree = {
+    "manifest.json": "{}",
+    "v/m.onnx": _SERIALIZED,
+    "v/no_extension": _SERIALIZED,
+    "v/cut.onnx": _SERIALIZED[:-5],
+    "v/more.onnx": _SERIALIZED + b"\0\0",
+    "v/text.onnx": b"xxxxxx",
+    "v/empty.onnx": b"",
+    "v/folder.onnx/m.onnx": _SERIALIZED,
+    "v/link.onnx": Link("m.onnx"),
+    "v/dangling.onnx": Link("nothing"),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links, and names that Windows has not")
+@pytest.mark.parametrize(
+    "model_file",
+    [
+        *(path.removeprefix("v/").partition("/")[0] for path in _MODEL_FILES if path.startswith("v/")),
+        *("m.onnx/", "folder.onnx/", "folder.onnx/m.onnx", "./m.onnx", "./", ".", "m.onnx/.", "m.onnx/./"),
+        *("m.onnx\0x", "m.onnx\0/", "nothing", ""),
+    ],
+)  # fmt: skip
+def test_compat_mode_takes_and_refuses_model_files_as_the_release_does(
+    release_1_31: Release, write_package: PackageWriter, model_file: str
+) -> None:
+    tree = {**_MODEL_FILES, "manifest.json": inline({"v": ort_variant(model_file=model_file)})}
+    case = Case(id="", says="", tree=tree, component="c", session=True)
+    root = write_package(tree)
+
+    assert our_walk(root, case) == their_walk(release_1_31.walk(Walk(root=str(root), component="c", feed=FEED)))
 
 
 # --- values of options -----------------------------------------------------------------------------------------------
