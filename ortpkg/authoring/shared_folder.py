@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.contents import ContentKey
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, by_file, relative_to_folder
-from ortpkg.errors import quoted
+from ortpkg.errors import AuthoringError, quoted
 from ortpkg.graph.tensor_messages import Piece, with_data_at, with_empty_data
 from ortpkg.package.composed_file import ComposedFile, FileRange, Segment, Zeros
 from ortpkg.package.path_resolver import why_not_a_name
@@ -107,11 +107,17 @@ class SharedFolder:
     def add_data_file(self, tensors: Mapping[ContentKey, FileRange], *, by_checksum: bool) -> str:
         """A new data file with ``tensors``, which models that join from now on can share; returns its location.
 
-        ``by_checksum`` makes it ``shared_weights/<SHA-256 of the file>/model.data``.
+        ``by_checksum`` makes it ``shared_weights/<SHA-256 of the file>/model.data``, which may be there already;
+        AuthoringError where that is damaged.
         """
         content, offsets = _composed(tensors)
-        location = f"{CHECKSUM_FOLDER}/{_sha256(content)}/model.data" if by_checksum else self.free_name("shared.data")
-        self._add_file(location, content)
+        sha256 = _sha256(content) if by_checksum else ""
+        location = f"{CHECKSUM_FOLDER}/{sha256}/model.data" if by_checksum else self.free_name("shared.data")
+        path = self.path / location
+        if not path.exists():
+            self._add_file(location, content)
+        elif _sha256(ComposedFile.copy_of(path)) != sha256:
+            raise AuthoringError(f"{quoted(location)} in {quoted(self.path)} is damaged: its name says another SHA-256")
         for key, offset in offsets.items():
             self._places.setdefault(key, Place(location, offset))
         return location

@@ -181,14 +181,14 @@ class _Planner:
         return scores
 
     def _movers(self, host: VariantFolder, folders: Iterable[VariantFolder]) -> list[VariantFolder]:
-        """Folders that share with the host, or with one that joins before them, in declaration order."""
+        """Folders that share with the host, or with one that joins before them."""
         contents = set(self._contents[host.path])
-        movers = []
-        for folder in folders:
-            own = self._contents[folder.path].keys()
-            if folder is not host and not folder.why_not_movable and contents & own:
-                movers.append(folder)
-                contents |= own
+        waiting = [folder for folder in folders if folder is not host and not folder.why_not_movable]
+        movers: list[VariantFolder] = []
+        while found := next((each for each in waiting if contents & self._contents[each.path].keys()), None):
+            movers.append(found)
+            waiting.remove(found)
+            contents |= self._contents[found.path].keys()
         return movers
 
     def _contents_of(self, folder: VariantFolder) -> dict[ContentKey, FileRange]:
@@ -196,6 +196,19 @@ class _Planner:
         for model in folder.models:
             found = shareable_contents(model, self._keys, self._options.smallest_embedded_nbytes) | found
         return found
+
+
+@dataclass(slots=True)
+class _Users:
+    """The models that have a content, and the range that holds it for each."""
+
+    models: list[Path] = field(default_factory=list)
+    ranges: list[FileRange] = field(default_factory=list)
+
+    @property
+    def is_stored_often(self) -> bool:
+        """Several models have it, and not all at the same place."""
+        return len(self.models) > 1 and len(set(self.ranges)) > 1
 
 
 class GroupBuilder:
@@ -220,20 +233,20 @@ class GroupBuilder:
         drawing = [model for model in self._host.models if self._draws_from_elsewhere(model, pool)]
         for model in self._host.models:
             if model not in drawing:
-                self._keep_or_repack(model)
+                self._place_in_host(model, draws=False)
         for model in drawing:
-            self._join(self._host, [model])
+            self._place_in_host(model, draws=True)
         for folder in movers:
-            self._join(folder, folder.models)
+            self._join(folder)
         self._group.new_files = self._shared.new_files
         self._group.freed = self._freed()
         return self._group
 
     def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
         """Contents that get a new home: several models have them, and the host has them in no data file to share."""
-        users = self._users(movers)
+        candidates = {key: each.ranges[0] for key, each in self._users(movers).items() if each.is_stored_often}
         if self._options.layout is SharedLayout.SHARED_WEIGHTS:
-            return {key: data for key, (data, paths) in users.items() if len(paths) > 1}
+            return candidates
         at_host = self._at_host()
         embedded = {
             self._keys[tensor.data]
@@ -241,22 +254,20 @@ class GroupBuilder:
             for model in folder.models
             for tensor in embedded_tensors(model, self._options.smallest_embedded_nbytes)
         }
-        return {
-            key: data
-            for key, (data, paths) in users.items()
-            if len(paths) > 1 and key in embedded and key not in at_host
-        }
+        return {key: data for key, data in candidates.items() if key in embedded and key not in at_host}
 
-    def _users(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, tuple[FileRange, list[Path]]]:
-        """Content of a tensor → where it is, and the models that have it."""
-        found: dict[ContentKey, tuple[FileRange, list[Path]]] = {}
+    def _users(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, _Users]:
+        """Content of a tensor → where it lies, and which models have it."""
+        found: dict[ContentKey, _Users] = {}
         for folder in (self._host, *movers):
             for model in folder.models:
                 whole = {self._keys[whole_file(path)] for path in model.opaque}
                 contents = shareable_contents(model, self._keys, self._options.smallest_embedded_nbytes)
                 for key, data in contents.items():
                     if key not in whole:
-                        found.setdefault(key, (data, []))[1].append(model.path)
+                        users = found.setdefault(key, _Users())
+                        users.ranges.append(data)
+                        users.models.append(model.path)
         return found
 
     def _at_host(self) -> set[ContentKey]:
@@ -272,7 +283,7 @@ class GroupBuilder:
         users = self._users(movers)
         files: dict[tuple[Path, ...], dict[ContentKey, FileRange]] = {}
         for key, data in pool.items():
-            files.setdefault(tuple(users[key][1]), {})[key] = data
+            files.setdefault(tuple(users[key].models), {})[key] = data
         for tensors in files.values():
             self._shared.add_data_file(tensors, by_checksum=self._options.layout is SharedLayout.SHARED_WEIGHTS)
 
@@ -286,11 +297,12 @@ class GroupBuilder:
             self._keys[tensor.data] in pool for tensor in model.external
         )
 
-    def _keep_or_repack(self, model: ModelWeights) -> None:
-        """A model of the host stays as it is, unless its folder has the same data twice."""
+    def _place_in_host(self, model: ModelWeights, *, draws: bool) -> None:
+        """A model of the host stays as it is, unless it ``draws`` from another file, or its folder has data twice."""
         if not self._host.why_not_editable:
-            placed = self._shared.place(model, self._variant_of(self._host, model))
-            if isinstance(placed, JoinedModel) and placed.is_rewritten and self._saves(model, placed):
+            smallest_nbytes = self._options.smallest_embedded_nbytes if draws else None
+            placed = self._place(self._shared, self._host, model, smallest_nbytes)
+            if isinstance(placed, JoinedModel) and placed.is_rewritten and (draws or self._saves(model, placed)):
                 self._shared.accept(placed)
                 self._group.joined.append((self._host, placed))
                 return
@@ -302,31 +314,28 @@ class GroupBuilder:
         freed_nbytes = sum(path.stat().st_size for path in model.files if path not in staying)
         return freed_nbytes > sum(content.nbytes for content in placed.new_files.values())
 
-    def _join(self, folder: VariantFolder, models: Sequence[ModelWeights]) -> None:
-        """All of ``models`` or none: those of another folder join only where that saves bytes."""
+    def _join(self, folder: VariantFolder) -> None:
+        """All models of a folder join, or none, where that would save nothing."""
         trial = self._shared.copy()
         placed = []
-        for model in models:
-            joined = trial.place(
-                model,
-                self._variant_of(folder, model),
-                smallest_embedded_nbytes=self._options.smallest_embedded_nbytes,
-            )
+        for model in folder.models:
+            joined = self._place(trial, folder, model, self._options.smallest_embedded_nbytes)
             if isinstance(joined, str):
                 self.left_out |= {variant.name: joined for variant in folder.variants}
-                break
+                return
             trial.accept(joined)
             placed.append((folder, joined))
-        else:
-            is_host = folder is self._host
-            added_nbytes = trial.new_nbytes - self._shared.new_nbytes
-            if is_host or sum(path.stat().st_size for path in folder.files) > added_nbytes:
-                self._shared = trial
-                self._group.joined += placed
-                return
-        if folder is self._host:
-            for model in models:
-                self._shared.keep(model)
+        added_nbytes = trial.new_nbytes - self._shared.new_nbytes
+        if sum(path.stat().st_size for path in folder.files) > added_nbytes:
+            self._shared = trial
+            self._group.joined += placed
+
+    @staticmethod
+    def _place(
+        shared: SharedFolder, folder: VariantFolder, model: ModelWeights, smallest_embedded_nbytes: int | None
+    ) -> JoinedModel | str:
+        variant = folder.variants_of(model)[0].name
+        return shared.place(model, variant, smallest_embedded_nbytes=smallest_embedded_nbytes)
 
     def _freed(self) -> dict[Path, int]:
         """Files that nobody needs once the group is as planned."""
@@ -336,7 +345,3 @@ class GroupBuilder:
         needed = {path for model in kept for path in model.files}
         needed |= {self._host.path / location for _, each in self._group.joined for location in each.used}
         return {path: path.stat().st_size for path in files if path not in needed}
-
-    @staticmethod
-    def _variant_of(folder: VariantFolder, model: ModelWeights) -> str:
-        return folder.variants_of(model)[0].name

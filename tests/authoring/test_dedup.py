@@ -630,3 +630,42 @@ def test_data_that_another_variant_is_pointed_to_stays_where_it_is(tmp_path: Pat
     assert [each.variant for each in report.moved] == []
     assert (root / "m/b/weights.bin").is_file()
     assert open_package(root).components[0].variant("pointed") is not None
+
+
+def test_variants_that_share_through_a_third_one_join_too(tmp_path: Path) -> None:
+    models = {
+        "a": make_model(tmp_path / "a", {"w0": weight(0), "w1": weight(1)}),
+        "b": make_model(tmp_path / "b", {"w2": weight(2)}),
+        "c": make_model(tmp_path / "c", {"w0": weight(0), "w2": weight(2)}),
+        "d": make_model(tmp_path / "d", {"w1": weight(1)}),
+    }
+    root = make_package(tmp_path / "p", models)
+
+    assert deduplicated(root) > 3 * 1024 - 100
+
+
+def test_a_later_variant_shares_what_is_addressed_by_checksum_already(tmp_path: Path) -> None:
+    models = {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    root = make_package(tmp_path / "p", models)
+    deduplicated(root, layout="shared-weights")
+    shared = {path: (root / path).read_bytes() for path in content_of(root) if "shared_weights" in path}
+    add_variant(root, make_model(tmp_path / "c", WEIGHTS, location="c.bin"), variant="c", ep="qnn")
+
+    saved = deduplicated(root, layout="shared-weights")
+
+    assert saved > 3 * 1024 - 300  # its locations are longer
+    assert {path: (root / path).read_bytes() for path in content_of(root) if "shared_weights" in path} == shared
+
+
+def test_a_file_whose_name_says_another_checksum_is_not_shared(tmp_path: Path) -> None:
+    models = {name: make_model(tmp_path / name, WEIGHTS) for name in ("a", "b")}
+    root = make_package(tmp_path / "p", models)
+    deduplicated(root, layout="shared-weights")
+    (shared,) = root.rglob("model.data")
+    (root / "digests.json").unlink()
+    add_variant(root, make_model(tmp_path / "c", WEIGHTS, location="c.bin"), variant="c", ep="qnn")
+    with shared.open("ab") as stream:
+        stream.write(b"more")
+
+    with pytest.raises(AuthoringError, match=r"'shared_weights/.*/model.data' in '.*' is damaged: its name says"):
+        dedup(root, layout="shared-weights")
