@@ -1,22 +1,24 @@
 """``dedup``: weights that several variants of a component have are stored once, in a folder that they share.
 
-Planned first (``sharing_plan.py``), then carried out through ``package.transaction``, one commit point per component:
-whatever goes wrong, each component is the old or the new one, and the package is valid.
+Planned first (``sharing_plan.py``), then carried out through ``package.transaction``: whatever goes wrong, there is the
+old package or the new one.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.sharing_plan import ComponentPlan, SharedLayout, SharingGroup, SharingOptions, plan_component
+from ortpkg.authoring.variant_places import DocumentEdits
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
+from ortpkg.package.composed_file import ComposedFile
 from ortpkg.package.digests import list_files, read_digests
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.hashing import Progress, hash_files
@@ -143,6 +145,10 @@ class _Deduplication:
         self._removed: dict[str, int] = {}
         self._added: dict[str, int] = {}
         self._left_out: list[LeftOutVariant] = []
+        self._named = DocumentEdits(package)
+        self._moving = DocumentEdits(package)
+        self._removes: list[str] = []
+        self._new_files: dict[str, ComposedFile] = {}
 
     def plan_all(self) -> DedupReport:
         for component in self._package.components:
@@ -150,44 +156,47 @@ class _Deduplication:
         return self._report(is_dry_run=True)
 
     def carry_out(self, operations: FileOperations | None) -> DedupReport:
-        root = self._package.root
         for component in self._package.components:
-            # The plan keeps model files mapped, which Windows could not delete then: it is gone before the commit.
-            for change in self._changes_of(component):
-                commit_change(root, change, operations=operations, progress=self._progress)
+            # The plan keeps model files mapped, which Windows could not delete then: it is gone before any commit.
+            self._plan(component)
+        for change in self._changes():
+            commit_change(self._package.root, change, operations=operations, progress=self._progress)
         return self._report(is_dry_run=False)
 
-    def _changes_of(self, component: ComponentInfo) -> list[PackageChange]:
+    def _plan(self, component: ComponentInfo) -> None:
         plan = plan_component(self._package, component, self._options, progress=self._progress)
         self._record(plan)
         if not plan.groups:
-            return []
+            return
         verify_recorded(self._package, _files_read(plan.groups), self._progress)
-        document = plan.document
-        changes = []
         hosts = [variant for group in plan.groups for variant in group.host.variants]
-        if (naming := document.naming_model_files(hosts)) is not None:
-            changes.append(PackageChange(documents=(naming,), new_directories={}))
-            document = document.after(naming)
+        self._named.edit(component, lambda document: document.naming_model_files(hosts))
         places = {name: place for group in plan.groups for name, place in group.places.items()}
+        self._moving.edit(component, lambda document: document.naming_model_files(hosts))
+        self._moving.edit(component, lambda document: document.change(places))
         root = self._package.root
-        removes = [path for group in plan.groups for path in (*group.removed_folders, *group.removed_files)]
-        new_files = {
-            _relative(group.host.path / location, root): content
-            for group in plan.groups
-            for location, content in group.new_files.items()
-        }
-        moved = document.change(places)
-        assert moved is not None, "a group has at least one variant whose model gets another name"
-        changes.append(
-            PackageChange(
-                documents=(moved,),
-                new_directories={},
-                new_files=new_files,
-                removes=tuple(_relative(path, root) for path in removes),
+        for group in plan.groups:
+            removed = (*group.removed_folders, *group.removed_files)
+            self._removes += [_relative(path, root) for path in removed]
+            for location, content in group.new_files.items():
+                self._new_files[_relative(group.host.path / location, root)] = content
+
+    def _changes(self) -> Iterator[PackageChange]:
+        """Naming models that are found without a name, where there are any; then everything else."""
+        named = self._named.changes()
+        if named:
+            yield PackageChange(documents=tuple(named.values()), new_directories={})
+        moved = self._moving.changes()
+        if moved:
+            documents = (
+                replace(change, before=named[path].after) if path in named else change for path, change in moved.items()
             )
-        )
-        return changes
+            yield PackageChange(
+                documents=tuple(documents),
+                new_directories={},
+                new_files=self._new_files,
+                removes=tuple(self._removes),
+            )
 
     def _record(self, plan: ComponentPlan) -> None:
         root, component = self._package.root, plan.component

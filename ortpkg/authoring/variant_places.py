@@ -8,8 +8,8 @@ package.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +77,6 @@ class ComponentDocument:
             }
         )
 
-    def after(self, change: DocumentChange) -> ComponentDocument:
-        """The document once ``change`` is committed."""
-        return ComponentDocument(self._package, self._component, change.after)
-
     def change(self, places: Mapping[str, ModelFilePlace]) -> DocumentChange | None:
         """The document with these variants elsewhere; None where that changes nothing."""
         edited = copy.deepcopy(self._value)
@@ -143,6 +139,26 @@ class ComponentDocument:
     def _place_newer(self, body: dict[str, Any], place: ModelFilePlace) -> None:
         body["variant_directory"] = place.folder.relative_to(self._component.directory).as_posix()
         body["executor_info"][ORT]["model_file"] = place.model_file
+
+
+class DocumentEdits:
+    """Edits of several components, some of whose documents may be one and the same (a manifest)."""
+
+    def __init__(self, package: PackageInfo) -> None:
+        self._package = package
+        self._changes: dict[str, DocumentChange] = {}
+
+    def edit(self, component: ComponentInfo, edit: Callable[[ComponentDocument], DocumentChange | None]) -> None:
+        """Lets ``edit`` change the component's document, on top of what was edited before."""
+        earlier = self._changes.get(component.source.document)
+        document = ComponentDocument(self._package, component, None if earlier is None else earlier.after)
+        if (change := edit(document)) is not None:
+            before = change.before if earlier is None else earlier.before
+            self._changes[change.path] = replace(change, before=before)
+
+    def changes(self) -> dict[str, DocumentChange]:
+        """Document → all edits of it as one change."""
+        return dict(self._changes)
 
 
 def _names_model_inline(body: Mapping[str, Any]) -> bool:

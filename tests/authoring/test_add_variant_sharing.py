@@ -32,10 +32,10 @@ def package(tmp_path: Path) -> Path:
     return make_package(tmp_path / "p", {"a": make_model(tmp_path / "a", WEIGHTS)})
 
 
-def add(package: Path, model: Path, **options: object) -> list[str]:
+def add(package: Path, model: Path) -> list[str]:
     """Adds ``model`` as variant ``new``; returns what was said. It computes what it did before."""
     told: list[str] = []
-    add_variant(package, model, variant="new", share_weights=True, notify=told.append, **options)  # type: ignore[arg-type]
+    add_variant(package, model, variant="new", ep="qnn", share_weights=True, notify=told.append)
     if model.is_file():
         assert_same_results({"model/new": outputs_of(model)}, {"model/new": results_of(package)["model/new"]})
     assert [str(finding) for finding in validate(package) if finding.severity is Severity.ERROR] == []
@@ -122,7 +122,12 @@ def test_a_new_component_has_nothing_to_share_with(package: Path, tmp_path: Path
     told: list[str] = []
 
     add_variant(
-        package, make_model(tmp_path / "b", WEIGHTS), component="second", share_weights=True, notify=told.append
+        package,
+        make_model(tmp_path / "b", WEIGHTS),
+        component="second",
+        ep="cpu",
+        share_weights=True,
+        notify=told.append,
     )
 
     assert told == []

@@ -169,3 +169,28 @@ def test_a_process_that_dies_leaves_a_valid_package(old: Path, locks_of_this_tes
     assert errors_of(old) == []
     assert check_digests(old) == ()
     with_results_of(results, old)
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "out of disk space"])
+def test_several_components_change_together(old: Path, tmp_path: Path, kill: bool) -> None:
+    for name in ("d", "e"):
+        model = make_model(tmp_path / name, WEIGHTS, location=f"{name}.bin")
+        add_variant(old, model, component="second", variant=name, ep="cpu" if name == "d" else "cuda")
+    whole = copy_of(old, "whole")
+    counting = FailingOperations()
+    dedup(whole, operations=counting)
+    new, results = content_of(whole), results_of(old)
+
+    for index in range(len(counting.log)):
+        root = copy_of(old, str(index))
+        is_done = True
+        try:
+            dedup(root, operations=FailingOperations(index, kill=kill))
+        except (Killed, AuthoringError):
+            is_done = False
+        assert errors_of(root) == []
+        if kill or not is_done:
+            dedup(root)
+        assert content_of(root) == new
+        shutil.rmtree(root)
+    with_results_of(results, whole)
