@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
     from ortpkg.authoring.dedup import DedupReport, dedup
     from ortpkg.authoring.diff import PackageDiff, diff
+    from ortpkg.authoring.merge import merge
     from ortpkg.authoring.new_variant import NewVariant
     from ortpkg.authoring.package_checks import validate
     from ortpkg.authoring.slim import slim
@@ -45,6 +46,7 @@ _LAZY: dict[str, str] = {
     "dedup": "ortpkg.authoring.dedup",
     "diff": "ortpkg.authoring.diff",
     "init_package": "ortpkg.authoring.create",
+    "merge": "ortpkg.authoring.merge",
     "pack": "ortpkg.api.archive",
     "record_digests": "ortpkg.api.verify",
     "remove_variant": "ortpkg.authoring.create",
@@ -74,6 +76,7 @@ __all__ = [
     "diff",
     "errors",
     "init_package",
+    "merge",
     "pack",
     "record_digests",
     "remove_variant",

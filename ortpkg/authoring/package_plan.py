@@ -27,12 +27,14 @@ class PackagePlan:
     """What a package is to hold; paths are relative to its root, with ``/``.
 
     Attributes:
-        documents: path → content, in an order in which they may replace those that are there; the last one decides.
+        documents: path → content, in an order in which they may replace those that are there.
         files: path → the file, in this package or in another one, that has its content.
+        commit: the document whose appearance decides, where it matters; see ``PackageChange``.
     """
 
     documents: Mapping[str, bytes]
     files: Mapping[str, Path]
+    commit: str | None = None
 
 
 def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> None:
@@ -67,6 +69,7 @@ def edited_plan(
     *,
     removes: Sequence[str] = (),
     adds: Mapping[str, Path] = EMPTY,
+    commit: str | None = None,
 ) -> PackagePlan:
     """The package as it is, but for ``changes``, without ``removes``, and with ``adds`` (path → file to copy).
 
@@ -83,7 +86,7 @@ def edited_plan(
         for path in list_files(package.root)
         if path not in documents and not is_within(path, removes)
     }
-    return PackagePlan(documents=documents, files=stays | dict(adds))
+    return PackagePlan(documents=documents, files=stays | dict(adds), commit=commit)
 
 
 def new_package(plan: PackagePlan) -> PackageChange:
@@ -121,7 +124,7 @@ def change_of(root: Path, plan: PackagePlan) -> PackageChange | None:
             raise AuthoringError("no document would change, so nothing could decide whether the change has happened")
         return None
     files = {path: ComposedFile.copy_of(_real_file(source)) for path, source in new.items()}
-    return PackageChange(documents=documents, new_directories={}, new_files=files, removes=removes)
+    return PackageChange(documents=documents, new_directories={}, new_files=files, removes=removes, commit=plan.commit)
 
 
 def _replaceable(root: Path, plan: PackagePlan) -> set[str]:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import data_files
 from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.digests import list_files
 from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER
 from ortpkg.package.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
@@ -30,6 +31,7 @@ class VariantPlace:
         moves: the folder that is to become ``folder`` as a whole; None where it lies there already, or where only
             single files are taken.
         brings: path relative to ``folder`` → file that is copied there from elsewhere: the model, its weights.
+        takes_files: nothing but ``brings`` is the variant's own.
     """
 
     variant: str
@@ -37,6 +39,7 @@ class VariantPlace:
     model_file: str | None
     moves: Path | None
     brings: Mapping[str, Path]
+    takes_files: bool
 
     @property
     def folder_name(self) -> str:
@@ -99,6 +102,7 @@ def _place(package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bo
         model_file=model_file,
         moves=None if stays else variant.directory,
         brings=brings,
+        takes_files=takes_files,
     )
 
 
@@ -119,3 +123,12 @@ def _gathered(variant: VariantInfo, *, takes_files: bool, gathers: bool) -> tupl
     locations = data_files(read_model_facts(model).signature)
     brings = {(beside / location).as_posix(): source / location for location in locations}
     return model_file, ({model_file: model} if brings_model else {}) | brings
+
+
+def files_of_place(package: PackageInfo, place: VariantPlace) -> dict[str, Path]:
+    """Path relative to the place's folder → the file of ``package`` that goes there."""
+    brought = dict(place.brings)
+    if place.takes_files:
+        return brought
+    folder = place.moves or package.root / place.folder
+    return {path: folder / path for path in list_files(folder)} | brought

@@ -34,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "pack": "ortpkg.cli.pack",
     "unpack": "ortpkg.cli.unpack",
     "convert": "ortpkg.cli.convert",
+    "merge": "ortpkg.cli.merge",
     "slim": "ortpkg.cli.slim",
     "select": "ortpkg.cli.select",
     "run": "ortpkg.cli.run",

@@ -66,12 +66,14 @@ class PackageChange:
         documents: at least one, in order, and the package must be valid after each; see :attr:`commit_document`.
         removes: files and directories that nothing refers to once the change is committed.
         new_files: file that does not exist yet, in a directory that may → its content.
+        commit: the document whose appearance decides; left out, see :attr:`commit_document`.
     """
 
     documents: tuple[DocumentChange, ...]
     new_directories: Mapping[str, Mapping[str, Path]]
     removes: tuple[str, ...] = ()
     new_files: Mapping[str, ComposedFile] = EMPTY
+    commit: str | None = None
 
     def __post_init__(self) -> None:
         assert self.documents, "a change without a document has no commit point"
@@ -79,10 +81,12 @@ class PackageChange:
 
     @property
     def commit_document(self) -> DocumentChange:
-        """The one whose appearance is the commit point: the first that replaces another one, after all that are new.
+        """The one whose appearance is the commit point: ``commit``, or the first that replaces one, after all new ones.
 
         A new document means nothing until another one names it, or (the last of them) by itself.
         """
+        if self.commit is not None:
+            return next(document for document in self.documents if document.path == self.commit)
         new = [index for index, document in enumerate(self.documents) if document.before is None]
         after_new = new[-1] + 1 if new else 0
         return self.documents[min(after_new, len(self.documents) - 1)]

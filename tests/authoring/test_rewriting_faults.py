@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from ortpkg.authoring.convert import convert
-from ortpkg.authoring.create import create
+from ortpkg.authoring.create import add_variant, create
+from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
 from ortpkg.errors import AuthoringError
 from ortpkg.package.digests import check_digests
 from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import FailingOperations, Killed, content_of
@@ -36,8 +39,11 @@ def state_of(root: Path) -> tuple[object, ...]:
     return package.format, *variants
 
 
-def check_every_fault(old: Path, command: Command) -> None:
-    """At each operation, by a kill and by a full disk: the old or the new package, and running again completes."""
+def check_every_fault(old: Path, command: Command, *, between: tuple[object, ...] | None = None) -> None:
+    """At each operation, by a kill and by a full disk: the old or the new package, and running again completes.
+
+    ``between``: what a reader may see too, where several documents are replaced.
+    """
     whole = Path(shutil.copytree(old, old.parent / "whole"))
     counting = FailingOperations()
     command(whole, counting)
@@ -50,7 +56,7 @@ def check_every_fault(old: Path, command: Command) -> None:
             try:
                 command(root, FailingOperations(index, kill=kill))
             except (Killed, AuthoringError):
-                assert state_of(root) in (before, after)
+                assert state_of(root) in (before, after, between)
             else:
                 assert content_of(root) == new
             if content_of(root) != new:
@@ -74,3 +80,24 @@ def test_slim(tmp_path: Path, models: list[NewVariant]) -> None:
     old = create(tmp_path / "old", models).root
 
     check_every_fault(old, lambda root, operations: slim(root, devices=["cpu"], eps=["cpu"], operations=operations))
+
+
+@pytest.mark.requirement("K18")
+@pytest.mark.requirement("K19")
+def test_merge(tmp_path: Path, models: list[NewVariant], make_model: ModelMaker) -> None:
+    """Two components change, and samples.json comes: one commit point for all of it."""
+    old = create(tmp_path / "old", models[:1], name="m").root
+    add_variant(old, models[0].model, component="second", ep="cpu", notify=lambda _: None)
+    other = create(tmp_path / "other", models[1:], name="m").root
+    add_variant(other, make_model("c"), component="second", ep="cuda", notify=lambda _: None)
+    (other / "samples").mkdir()
+    (other / "samples/in.npz").write_bytes(b"arrays")
+    sample = {"name": "s", "component": "model", "inputs": "in.npz"}
+    (other / "samples/samples.json").write_text(json.dumps({"schema_version": "1.0", "samples": [sample]}))
+    (other / "digests.json").unlink()
+
+    check_every_fault(
+        old,
+        lambda root, operations: merge(root, other, operations=operations, notify=lambda _: None),
+        between=(PackageFormat.UNIVERSAL, ("model", "a"), ("model", "b"), ("second", "a")),
+    )

@@ -44,3 +44,25 @@ def test_slim_as_json(ortpkg: RunCommand, tmp_path: Path) -> None:
     kept = {each["variant"]: each["nbytes"] for each in found["variants"] if each["kept"]}
     assert kept == {"cuda": (DIGITS / "models/classifier/cuda/model.onnx").stat().st_size}
     assert found["after_nbytes"] < found["before_nbytes"]
+
+
+def test_merge_brings_together_what_slim_took_apart(ortpkg: RunCommand, tmp_path: Path) -> None:
+    for name, wanted in (("a", "cpu-fp32,cpu-int8"), ("b", "openvino-npu,openvino-gpu,cuda")):
+        assert ortpkg("slim", DIGITS, "--variant", wanted, "-o", tmp_path / name).code == 0
+
+    done = ortpkg("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "c")
+    assert (done.code, done.err) == (0, f"{tmp_path / 'c'} has classifier (5 variants)\n")
+    assert ortpkg("merge", tmp_path / "b", "--into", tmp_path / "a").code == 0
+
+    files = sorted(path.relative_to(DIGITS) for path in DIGITS.rglob("*") if path.is_file())
+    for merged in (tmp_path / "a", tmp_path / "c"):
+        assert {str(path): (merged / path).read_bytes() == (DIGITS / path).read_bytes() for path in files} == {
+            str(path): True for path in files
+        }
+
+
+def test_merge_takes_two_packages(ortpkg: RunCommand, tmp_path: Path) -> None:
+    done = ortpkg("merge", DIGITS, "-o", tmp_path / "c")
+
+    assert done.code == 2
+    assert "write ortpkg merge A B -o NEW, or ortpkg merge B --into A" in done.err

@@ -1,0 +1,259 @@
+"""merge: variants of one model that were delivered separately, in one package.
+
+A publisher gives out the CPU package; a hardware vendor gives out the same model, compiled. What both have is stored
+once; where the two say different things, nothing is merged, and every conflict is named at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.describe_package import PackageDescription
+from ortpkg.authoring.document_edits import adding_variants, variant_folder
+from ortpkg.authoring.merge_sidecars import MergedSidecars, merge_sidecars
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.new_variant import Notify, check_new_name
+from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, edited_plan, new_package
+from ortpkg.authoring.same_content import have_same_bytes, have_same_files
+from ortpkg.authoring.variant_entry import VariantEntry
+from ortpkg.authoring.variant_files import data_files, data_folder_of
+from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
+from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.package.digests import is_within, list_files
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.hashing import Progress
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.package_lock import lock_package
+from ortpkg.package.reader import open_package
+from ortpkg.package.sidecar import PIPELINE, SAMPLES
+from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package, recover
+
+logger = logging.getLogger(__name__)
+
+
+def merge(
+    first: str | PathLike[str],
+    second: str | PathLike[str],
+    *,
+    output: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Brings the variants of ``second`` together with those of ``first``: at ``output``, or (None) into ``first``.
+
+    Components of the same name become one. The result has the format, the name and the description of ``first``. Every
+    file of both is re-hashed first. Where several components change in place, a reader at that moment may see one of
+    them new and another one old; both are whole.
+
+    Raises:
+        AuthoringError: the two contradict each other (everything is named), ``first`` has all of it already (in place),
+            something is at ``output``, or the disk is full.
+        DigestMismatchError: a file is damaged.
+        PackageError: one of them is no valid package.
+        PackageBusyError: another command does not finish changing it.
+    """
+    notify = notify or logger.warning
+    base, other = (Path(os.path.abspath(root)) for root in (first, second))  # noqa: PTH100  # keeps symbolic links
+    open_package(base)
+    check_intact(other, notify=notify, progress=progress)
+    joining = open_package(other)
+    if output is not None:
+        target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
+        check_intact(base, notify=notify, progress=progress)
+        plan = plan_merge(open_package(base), joining, notify=notify)
+        with lock_package(target, on_wait=notify):
+            create_package(target, new_package(plan), operations=operations, progress=progress)
+            return open_package(target)
+    with lock_package(base, on_wait=notify):
+        recover(base, operations=operations)
+        check_intact(base, notify=notify, progress=progress)
+        package = open_package(base)
+        change = change_of(package.root, plan_merge(package, joining, notify=notify))
+        if change is None:
+            raise AuthoringError(f"{quoted(first)} has all of {quoted(second)} already; nothing was changed")
+        commit_change(base, change, operations=operations, progress=progress)
+        return open_package(base)
+
+
+def plan_merge(base: PackageInfo, other: PackageInfo, *, notify: Notify) -> PackagePlan:
+    """``base`` with what ``other`` has more. AuthoringError that names every conflict."""
+    found = _Merger(base, other, notify)
+    return found.plan()
+
+
+class _Merger:
+    def __init__(self, base: PackageInfo, other: PackageInfo, notify: Notify) -> None:
+        self._base = base
+        self._other = other
+        self._notify = notify
+        self._description = PackageDescription(other, base.format)
+        self._conflicts: list[str] = []
+        self._entries: dict[str, dict[str, VariantEntry]] = {}
+        self._files: dict[str, Path] = {}
+
+    def plan(self) -> PackagePlan:
+        self._compare_packages()
+        for component in self._other.components:
+            self._join_component(component)
+        sidecars = merge_sidecars(self._base, self._other)
+        self._conflicts += sidecars.conflicts
+        self._join_other_files(sidecars)
+        if self._conflicts:
+            listed = "\n".join(f"  {conflict}" for conflict in self._conflicts)
+            raise AuthoringError(f"the packages contradict each other, and nothing was merged:\n{listed}")
+        documents: list[DocumentChange] = []
+        commit = None
+        if self._entries:
+            documents += adding_variants(self._base, self._entries, None)
+            # What is said of the new variants and components follows them.
+            change = PackageChange(documents=tuple(documents), new_directories={})
+            commit = change.commit_document.path
+        documents += sidecars.documents
+        if self._base.format is not PackageFormat.COMPONENT and len({*self._names(), *self._entries}) > 1:
+            self._notify("onnxruntime 1.26 and 1.27 open packages with one component model only")
+        return edited_plan(self._base, documents, adds=self._files | dict(sidecars.files), commit=commit)
+
+    def _names(self) -> list[str]:
+        return [component.name for component in self._base.components]
+
+    def _compare_packages(self) -> None:
+        base, other = self._base, self._other
+        if base.version and other.version and base.version != other.version:
+            self._conflicts.append(f"the versions are {quoted(base.version)} and {quoted(other.version)}")
+        for what, ours, theirs in (("inputs", base.inputs, other.inputs), ("outputs", base.outputs, other.outputs)):
+            shapes = [
+                [(value.name, value.type, value.shape and len(value.shape)) for value in each]
+                for each in (ours, theirs)
+            ]
+            if ours and theirs and shapes[0] != shapes[1]:
+                names = [", ".join(quoted(value.name) for value in each) for each in (ours, theirs)]
+                self._conflicts.append(f"the package's {what} differ: {names[0]} and {names[1]}")
+        for what, stated, dropped in (
+            ("name", base.name, other.name),
+            ("description", base.description, other.description),
+        ):
+            if stated != dropped and dropped:
+                self._notify(f"the {what} stays {quoted(stated)}; the other package's is {quoted(dropped)}")
+
+    def _join_component(self, component: ComponentInfo) -> None:
+        existing = self._base.component(component.name)
+        joining = component.variants
+        try:
+            if existing is None:
+                check_new_name("component", component.name, self._names())
+            else:
+                joining = tuple(each for each in component.variants if self._is_new(existing, each))
+        except AuthoringError as error:
+            self._conflicts.append(str(error))
+            return
+        folders: dict[str, str] = {}
+        for variant in joining:
+            place = self._description.places[component.name, variant.name]
+            if place.folder not in folders:
+                folders[place.folder] = self._free_folder(existing, component.name, place)
+            self._join_variant(component.name, variant, place, folders[place.folder])
+
+    def _is_new(self, existing: ComponentInfo, variant: VariantInfo) -> bool:
+        """Whether ``variant`` is to join; conflicts are noted."""
+        label = f"variant {quoted(variant.name)} of component model {quoted(existing.name)}"
+        same = existing.variant(variant.name)
+        if same is not None:
+            if what := self._difference(same, variant):
+                self._conflicts.append(f"{label} is in both packages, and {what} differ")
+            return False
+        check_new_name("variant", variant.name, [each.name for each in existing.variants])
+        if reasons := _disagreement(existing, variant):
+            self._conflicts.append(f"{label} cannot stand for the others: {reasons}")
+        return True
+
+    def _difference(self, ours: VariantInfo, theirs: VariantInfo) -> str | None:
+        """What is not the same of two variants of one name; None for nothing."""
+        for what in ("constraints", "session_options", "provider_options"):
+            if _stated(self._base, ours, what) != _stated(self._other, theirs, what):
+                return f"its {what.replace('_', ' ')}"
+        mine, other = (_files_below(variant) for variant in (ours, theirs))
+        models = (ours.model_path, theirs.model_path)
+        if models[0] is not None and models[1] is not None and not have_same_bytes(models[0], models[1]):
+            return "the models"
+        return None if have_same_files(mine, other) else "the files"
+
+    def _free_folder(self, existing: ComponentInfo | None, component: str, place: VariantPlace) -> str:
+        """The folder for a joining variant, relative to the root: one that is not there yet."""
+        name = place.folder_name
+        attempt = 1
+        taken = {path.casefold() for path in self._taken(existing, component)}
+        while name.casefold() in taken:
+            attempt += 1
+            name = f"{place.folder_name}-{attempt}"
+        return variant_folder(self._base, component, name)
+
+    def _taken(self, existing: ComponentInfo | None, component: str) -> list[str]:
+        folder = (self._base.root / variant_folder(self._base, component, "x")).parent
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        return names + ([each.directory.name for each in existing.variants] if existing is not None else [])
+
+    def _join_variant(self, component: str, variant: VariantInfo, place: VariantPlace, folder: str) -> None:
+        entry = self._description.entry.components[component].variants[variant.name]
+        name = folder.rpartition("/")[2]
+        if name != place.folder_name:
+            entry = replace(entry, model_id=None if name == variant.name else name)
+        self._entries.setdefault(component, {})[variant.name] = entry
+        self._files |= {f"{folder}/{path}": source for path, source in files_of_place(self._other, place).items()}
+
+    def _join_other_files(self, sidecars: MergedSidecars) -> None:
+        """Everything that belongs to no variant: shared assets, a README, samples' arrays."""
+        known = {*self._description.documents, PIPELINE, SAMPLES, *sidecars.sources}
+        folders = [
+            place.folder if place.moves is None else _relative(self._other, place.moves)
+            for place in self._description.places.values()
+        ]
+        for path in list_files(self._other.root):
+            if path in known or is_within(path, folders):
+                continue
+            ours, theirs = self._base.root / path, self._other.root / path
+            if not os.path.lexists(ours):
+                self._files[path] = theirs
+            elif not have_same_bytes(ours, theirs):
+                if path.startswith("shared_assets/"):
+                    self._conflicts.append(f"the shared asset's file {quoted(path)} differs")
+                else:
+                    self._notify(f"{quoted(path)} stays as it is; the other package's is left out")
+
+
+def _disagreement(existing: ComponentInfo, variant: VariantInfo) -> str:
+    """How the variant's inputs and outputs differ from those of its new siblings; "" where they do not."""
+    sibling = next((each for each in existing.variants if each.model_path is not None), None)
+    if sibling is None or sibling.model_path is None or variant.model_path is None:
+        return ""
+    try:
+        ours, theirs = (read_model_facts(path).signature for path in (variant.model_path, sibling.model_path))
+    except ModelError as error:
+        return str(error)
+    return "; ".join(differences(ours, theirs))
+
+
+def _stated(package: PackageInfo, variant: VariantInfo, what: str) -> object:
+    """A value of a variant, without what depends on where the package lies."""
+    value = getattr(variant, what)
+    if not isinstance(value, Mapping):
+        return value
+    return {key: text.replace(str(package.root), "") for key, text in value.items()}
+
+
+def _files_below(variant: VariantInfo) -> dict[str, Path]:
+    """The model's data files by their location; a set of files is all that its folder holds."""
+    if variant.model_path is None:
+        return {path: variant.directory / path for path in list_files(variant.directory)}
+    folder = data_folder_of(variant)
+    return {location: folder / location for location in data_files(read_model_facts(variant.model_path).signature)}
+
+
+def _relative(package: PackageInfo, path: Path) -> str:
+    return path.relative_to(package.root).as_posix()

@@ -1,0 +1,46 @@
+"""``ortpkg merge``: separately delivered variants of one model in one package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.authoring.merge import merge
+from ortpkg.cli.inspect import package_json
+from ortpkg.cli.parameters import JsonOption, NewPackageOption
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output
+from ortpkg.errors import ExitCode, UsageError
+
+_FORMS = "write ortpkg merge A B -o NEW, or ortpkg merge B --into A"
+
+
+def command(
+    packages: Annotated[list[Path], typer.Argument(metavar="PKG...", help="Two packages, or one with --into.")],
+    output_path: NewPackageOption = None,
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="PKG", help="The package that is to take it in.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Bring the variants of two packages of one model together; contradictions are all named, and refused."""
+    output = Output(is_json=as_json)
+    first, second = _chosen(packages, output_path, into)
+    with copy_progress() as progress:
+        info = merge(first, second, output=output_path, progress=progress, notify=output.warning)
+    if as_json:
+        output.json("package", package_json(info))
+    else:
+        names = ", ".join(f"{each.name} ({len(each.variants)} variants)" for each in info.components)
+        output.note(f"{output_path or first} has {names}")
+    return ExitCode.DONE
+
+
+def _chosen(packages: list[Path], output_path: Path | None, into: Path | None) -> tuple[Path, Path]:
+    if into is not None and output_path is None and len(packages) == 1:
+        return into, packages[0]
+    if into is None and output_path is not None and len(packages) == 2:
+        return packages[0], packages[1]
+    raise UsageError(f"two packages make one: {_FORMS}")

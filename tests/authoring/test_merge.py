@@ -1,0 +1,193 @@
+"""merge: what was delivered separately becomes one package, and contradictions are all named."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.authoring.create import add_variant, create
+from ortpkg.authoring.merge import merge
+from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.package_checks import validate
+from ortpkg.errors import AuthoringError, DigestMismatchError, Severity
+from ortpkg.package.digests import check_digests, compute_digests, dump_digests
+from ortpkg.package.package_info import PackageFormat, PackageInfo
+from tests.authoring.conftest import ModelMaker
+from tests.package.failing_operations import content_of
+
+FORMS = list(PackageFormat)
+
+
+def names_of(package: PackageInfo) -> dict[str, list[str]]:
+    return {each.name: [variant.name for variant in each.variants] for each in package.components}
+
+
+def errors_of(root: Path) -> list[str]:
+    return [str(each) for each in validate(root) if each.severity is Severity.ERROR]
+
+
+def write(path: Path, value: Any) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def record(root: Path) -> None:
+    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+
+
+@pytest.mark.requirement("K19")
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(FORMS, FORMS)))
+def test_variants_of_one_component_come_together(
+    tmp_path: Path, make_model: ModelMaker, make_model_with_data: ModelMaker, first: str, second: str
+) -> None:
+    a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("cpu"))], name="m", form=first)
+    models = [
+        NewVariant(model=make_model_with_data("big"), ep="cuda", device="gpu"),
+        NewVariant(model=make_model("npu"), ep="qnn", architecture="v73", provider_options={"backend_type": "htp"}),
+    ]
+    b = create(tmp_path / "b", models, name="m", form=second)
+
+    merged = merge(a.root, b.root, output=tmp_path / "c")
+    merge(a.root, b.root)
+
+    assert merged.format is PackageFormat(first)
+    assert names_of(merged) == {"model": ["cpu", "big", "npu"]}
+    for ours, theirs in zip(b.components[0].variants, merged.components[0].variants[1:], strict=True):
+        for what in ("constraints", "provider_options", "metadata"):
+            assert getattr(theirs, what) == getattr(ours, what), what
+    assert errors_of(merged.root) == []
+    assert content_of(a.root) == content_of(merged.root)
+
+
+@pytest.mark.requirement("K19")
+def test_what_both_have_is_there_once(tmp_path: Path, make_model: ModelMaker) -> None:
+    common = NewVariant.for_cpu(make_model("cpu"))
+    a = create(tmp_path / "a", [common, NewVariant(model=make_model("x"), ep="cuda")], name="m")
+    b = create(tmp_path / "b", [common, NewVariant(model=make_model("y"), ep="qnn")], name="m", form="component")
+
+    merged = merge(a.root, b.root, output=tmp_path / "c")
+
+    assert names_of(merged) == {"model": ["cpu", "x", "y"]}
+    with pytest.raises(AuthoringError, match=r"has all of .* already; nothing was changed"):
+        merge(merged.root, b.root)
+
+
+def test_components_of_other_names_join(tmp_path: Path, make_model: ModelMaker) -> None:
+    a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("e"))], component="encoder", name="m")
+    b = create(tmp_path / "b", [NewVariant.for_cpu(make_model("d"))], component="decoder", name="m")
+    notes: list[str] = []
+
+    merged = merge(a.root, b.root, notify=notes.append)
+
+    assert names_of(merged) == {"encoder": ["e"], "decoder": ["d"]}
+    assert notes == ["onnxruntime 1.26 and 1.27 open packages with one component model only"]
+    assert errors_of(merged.root) == []
+
+
+@pytest.mark.requirement("K19")
+def test_all_contradictions_are_named_and_nothing_changes(tmp_path: Path, make_model: ModelMaker) -> None:
+    a = create(
+        tmp_path / "a",
+        [NewVariant.for_cpu(make_model("cpu")), NewVariant(model=make_model("same"), ep="cuda")],
+        name="m",
+        version="1",
+    ).root
+    other = "(float[batch, 5, 5] x) => (float[batch, 5, 5] y)"
+    changed = make_model("cpu", producer="changed")
+    models = [NewVariant.for_cpu(changed), NewVariant(model=make_model("same"), ep="qnn")]
+    b = create(tmp_path / "b", models, name="m", version="2").root
+    add_variant(b, make_model("more", signature=other), ep="openvino", force=True, notify=lambda _: None)
+    for root, value in ((a, 1), (b, 2)):
+        np.savez(root / "in.npz", x=np.full((1, 4), value, np.float32))
+        (root / "samples").mkdir()
+        (root / "in.npz").rename(root / "samples/in.npz")
+        sample = {"name": "s", "inputs": "in.npz", "batch_axis": 0 if root == a else None}
+        write(root / "samples/samples.json", {"schema_version": "1.0", "samples": [sample]})
+        record(root)
+    before = content_of(a)
+
+    with pytest.raises(AuthoringError) as refused:
+        merge(a, b, notify=lambda _: None)
+
+    assert str(refused.value).splitlines() == [
+        "the packages contradict each other, and nothing was merged:",
+        "  the versions are '1' and '2'",
+        "  variant 'cpu' of component model 'model' is in both packages, and the models differ",
+        "  variant 'same' of component model 'model' is in both packages, and its constraints differ",
+        "  variant 'more' of component model 'model' cannot stand for the others: "
+        + "; ".join(f"{what} has the rank 3 instead of 2" for what in ("input 'x'", "output 'y'")),
+        "  the sample set 's' differs",
+        "  the samples' file 'samples/in.npz' differs",
+    ]
+    assert content_of(a) == before
+
+
+def test_samples_keep_the_tolerances_of_both(tmp_path: Path, make_model: ModelMaker) -> None:
+    roots = []
+    for name, ep in (("one", "cpu"), ("two", "cuda")):
+        root = create(tmp_path / name, [NewVariant(model=make_model(name), ep=ep)], name="m").root
+        (root / "samples").mkdir()
+        np.savez(root / "samples/in.npz", x=np.ones((1, 4), np.float32))
+        np.savez(root / "samples/out.npz", y=np.ones((1, 4), np.float32))
+        tolerance = {"tolerances": {"y": {"absolute": 1.0, "relative": 0.0}}}
+        sample = {"name": "s", "inputs": "in.npz", "expected_outputs": "out.npz", "variants": {name: tolerance}}
+        write(root / "samples/samples.json", {"schema_version": "1.0", "samples": [sample]})
+        record(root)
+        roots.append(root)
+
+    merge(*roots)
+
+    (sample,) = json.loads((roots[0] / "samples/samples.json").read_bytes())["samples"]
+    assert list(sample["variants"]) == ["one", "two"]
+    assert errors_of(roots[0]) == []
+    assert check_digests(roots[0]) == ()
+
+
+def test_a_pipeline_comes_along_with_its_components(tmp_path: Path, make_model: ModelMaker) -> None:
+    a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("e"))], component="encoder", name="m").root
+    b = create(tmp_path / "b", [NewVariant.for_cpu(make_model("e"))], component="encoder", name="m").root
+    add_variant(b, make_model("d"), component="decoder", ep="cpu", notify=lambda _: None)
+    pipeline = {
+        "schema_version": "1.0",
+        "inputs": [{"name": "x", "type": "tensor(float)", "shape": ["batch", 4]}],
+        "outputs": [{"name": "y", "type": "tensor(float)", "shape": ["batch", 4]}],
+        "steps": [
+            {"component": "encoder", "inputs": {"x": "x"}, "outputs": {"y": "h"}},
+            {"component": "decoder", "inputs": {"x": "h"}, "outputs": {"y": "y"}},
+        ],
+    }
+    write(b / "pipeline.json", pipeline)
+    record(b)
+
+    merged = merge(a, b, notify=lambda _: None)
+
+    assert merged.has_pipeline
+    assert names_of(merged) == {"encoder": ["e"], "decoder": ["d"]}
+
+
+def test_a_folder_that_is_taken_gets_another_name(tmp_path: Path, make_model: ModelMaker) -> None:
+    a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("x"))], name="m").root
+    (a / "models/model/y").mkdir()
+    (a / "models/model/y/mine.txt").write_text("mine")
+    record(a)
+    b = create(tmp_path / "b", [NewVariant(model=make_model("y"), ep="cuda")], name="m").root
+
+    merged = merge(a, b)
+
+    assert merged.components[0].variants[1].directory.name == "y-2"
+    assert (a / "models/model/y/mine.txt").read_text() == "mine"
+    assert errors_of(a) == []
+
+
+def test_damage_is_named_and_nothing_is_copied(tmp_path: Path, make_model: ModelMaker) -> None:
+    a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("x"))], name="m").root
+    b = create(tmp_path / "b", [NewVariant(model=make_model("y"), ep="cuda")], name="m").root
+    (b / "models/model/y/y.onnx").write_bytes(b"x")
+
+    with pytest.raises(DigestMismatchError, match=r"'models/model/y/y.onnx'"):
+        merge(a, b)
