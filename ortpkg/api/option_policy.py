@@ -16,7 +16,6 @@ import logging
 import os
 from collections.abc import Mapping
 
-from ortpkg.api.session_option_values import read_as_onnxruntime, read_leniently
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import TrustRequiredError, quoted
@@ -24,6 +23,7 @@ from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Layout, PackageInfo, VariantInfo
 from ortpkg.package.path_resolver import is_inside
 from ortpkg.session.safe_options import SAFE_PROVIDER_OPTIONS, SAFE_SESSION_OPTIONS
+from ortpkg.session.session_option_values import read_as_onnxruntime, read_leniently
 
 _log = logging.getLogger(__name__)
 

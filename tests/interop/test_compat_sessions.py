@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from ortpkg import ModelPackage, SessionOptions
-from ortpkg.api.session_option_values import read_as_onnxruntime
 from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, PackageError
 from ortpkg.package.reader import open_package
 from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.session.session_option_values import read_as_onnxruntime
 from tests.interop.case import CPU_DEVICE, METADATA_LINES, STABLE_LINES, WITH_AZURE, Case
 from tests.interop.compat_selection import eps_of, select_here
 from tests.interop.component_run_cases import SELECT_CASES, SESSION_CASES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.api.session_option_values import read_as_onnxruntime, read_leniently
 from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
+from ortpkg.session.session_option_values import read_as_onnxruntime, read_leniently
 
 
 def test_what_is_read_sets_our_own_options() -> None:
