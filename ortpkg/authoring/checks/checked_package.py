@@ -98,12 +98,21 @@ def open_models(info: PackageInfo) -> dict[tuple[str, str], tuple[OpenedModel, .
             paths = genai_models(info, variant) if variant.model_path is None else [variant.model_path]
             found = []
             for path in paths:
-                folder = Path(variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER) or path.parent)
+                folder = _data_folder(info, variant, path)
                 if (path, folder) not in opened:
                     opened[path, folder] = _open(path, folder)
                 found.append(opened[path, folder])
             models[component.name, variant.name] = tuple(found)
     return models
+
+
+def _data_folder(info: PackageInfo, variant: VariantInfo, model: Path) -> Path:
+    """What locations of external data are relative to: the model's folder, or the one that the variant states.
+
+    The reader resolves the option in the component generation's keys; the other generation does not have it.
+    """
+    stated = Path(variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER, ""))
+    return stated if stated.is_absolute() and stated.is_relative_to(info.root) else model.parent
 
 
 def of_variant(rule: Rule, variant: VariantInfo, message: str, *, target: str = "") -> Finding:

@@ -37,8 +37,11 @@ def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
     for variant, model in _models(package):
         by_location: defaultdict[str, list[DataReference]] = defaultdict(list)
         for reference in model.data:
-            by_location[reference.location].append(reference)
+            by_location[_normal(reference.location)].append(reference)
         for location, references in by_location.items():
+            if not location and references[0].problem:  # its entries cannot even be read
+                yield from _check_ranges(variant, references)
+                continue
             what = f"data file {quoted(location)} of {_tensors(references)} in variant {quoted(variant.name)}"
             if reason := _why_not_inside(location):
                 yield of_variant(rules.DATA_LEAVES, variant, f"{what} {reason}")
@@ -121,6 +124,11 @@ def _is_about_data(model: OpenedModel) -> bool:
     return any(_why_not_inside(each.location) or each.problem for each in model.data) or any(
         each.location and _why_not_inside(each.location) for each in model.contexts
     )
+
+
+def _normal(location: str) -> str:
+    """One spelling for ``w.bin`` and ``./w.bin``."""
+    return PurePosixPath(location).as_posix() if location else ""
 
 
 def _why_not_inside(location: str) -> str | None:

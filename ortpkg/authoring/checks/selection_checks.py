@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from pathlib import Path
 
 from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import Finding, quoted
+from ortpkg.errors import Finding, InvalidSessionOptionError, quoted
 from ortpkg.package.constraints import DEVICES
-from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.package.findings import finding, listed
-from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
+from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.path_resolver import is_inside
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 from ortpkg.session.safe_options import SAFE_PROVIDER_OPTIONS, SAFE_SESSION_OPTIONS
-
-_WHOLE_NUMBERS = frozenset(
-    {
-        "session.intra_op_num_threads",
-        "session.inter_op_num_threads",
-        "session.log_severity_level",
-        "session.log_verbosity_level",
-    }
-)
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        (
-            "session.enable_cpu_mem_arena",
-            "session.enable_mem_pattern",
-            "session.use_deterministic_compute",
-            "session.use_per_session_threads",
-        ),
-        ("0", "1", "true", "false"),
-    ),
-    "session.execution_mode": ("sequential", "parallel"),
-    "session.graph_optimization_level": (
-        "disable_all",
-        "enable_basic",
-        "enable_extended",
-        "enable_layout",
-        "enable_all",
-    ),
-}
-"""What onnxruntime 1.28 to 1.31 take for the session options whose values they check when a session is made."""
-_MOST_WHOLE_NUMBER = 2**31
-_LONGEST_KEY = 1024
+from ortpkg.session.session_option_values import read_as_onnxruntime
 
 
 def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
@@ -112,7 +85,7 @@ def check_devices(package: CheckedPackage) -> Iterator[Finding]:
 def check_options(package: CheckedPackage) -> Iterator[Finding]:
     """Each variant's options work without trust, and have values that onnxruntime reads."""
     for variant in package.variants:
-        unsafe = [key for key in variant.session_options if key not in SAFE_SESSION_OPTIONS]
+        unsafe = _unsafe_session_options(package.info, variant)
         unsafe += [key for key in variant.provider_options if key not in _allowed_provider_options(variant)]
         if unsafe:
             writes = [key for key in unsafe if key in FORBIDDEN_SESSION_OPTIONS]
@@ -120,9 +93,10 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
             message = f"variant {quoted(variant.name)} sets {listed(unsafe)}: a session needs trust{more}"
             yield of_variant(rules.OPTION_NEEDS_TRUST, variant, message)
         for key, value in variant.session_options.items():
-            if reason := _why_not_a_value(key, value):
-                message = f"session option {quoted(key)} of variant {quoted(variant.name)} {reason}"
-                yield of_variant(rules.OPTION_VALUE, variant, message)
+            try:
+                read_as_onnxruntime({key: value})
+            except InvalidSessionOptionError as error:
+                yield of_variant(rules.OPTION_VALUE, variant, f"variant {quoted(variant.name)}: {error}")
 
 
 def _winner(package: CheckedPackage, first: VariantInfo) -> str:
@@ -146,14 +120,18 @@ def _allowed_provider_options(variant: VariantInfo) -> frozenset[str]:
     return frozenset().union(*SAFE_PROVIDER_OPTIONS.values())
 
 
-def _why_not_a_value(key: str, value: str) -> str | None:
-    if not key or len(key) > _LONGEST_KEY:
-        return f"has an empty name, or one of more than {_LONGEST_KEY} characters"
-    if key in _WHOLE_NUMBERS:
-        digits = value[1:] if value[:1] == "-" else value
-        is_number = digits.isascii() and digits.isdigit() and len(digits) <= 10 and int(digits) < _MOST_WHOLE_NUMBER
-        return None if is_number else f"is {quoted(value)}; a whole number was expected"
-    choices = _CHOICES.get(key)
-    if choices is not None and value not in choices:
-        return f"is {quoted(value)}; one of {', '.join(choices)} was expected"
-    return None
+def _unsafe_session_options(package: PackageInfo, variant: VariantInfo) -> list[str]:
+    """Keys of session options that need trust; the two that name a place to read from do where it is outside."""
+    return [
+        key
+        for key, value in variant.session_options.items()
+        if key not in SAFE_SESSION_OPTIONS
+        and not (key in PATH_SESSION_OPTIONS and _is_in_package(package, variant.directory / value))
+    ]
+
+
+def _is_in_package(package: PackageInfo, path: Path) -> bool:
+    try:
+        return is_inside(os.path.realpath(path), str(package.root))
+    except (OSError, ValueError):  # a NUL in the path
+        return False

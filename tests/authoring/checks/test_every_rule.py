@@ -101,6 +101,13 @@ def _context(**attributes: Any) -> Callable[[Tree], Any]:
     return lambda tree: tree.update({"npu/model.onnx": context_model(**attributes)})
 
 
+def _metadata_option(key: str, value: str) -> Callable[[Tree], Any]:
+    def change(tree: Tree) -> None:
+        tree["models/m/metadata.json"]["model_variants"]["cpu"]["session_options"] = {key: value}
+
+    return change
+
+
 def _file(path: str, content: bytes = b"") -> Callable[[Tree], Any]:
     return lambda tree: tree.update({path: content})
 
@@ -309,10 +316,17 @@ SELECTION_CASES = (
     RuleCase(
         rule=rules.OPTION_NEEDS_TRUST,
         good=metadata_tree,
-        change=lambda tree: tree["models/m/metadata.json"]["model_variants"]["cpu"].update(
-            {"session_options": {"session.enable_profiling": "1"}}
-        ),
+        change=_metadata_option("session.enable_profiling", "1"),
         message="onnxruntime 1.31 forbids 'session.enable_profiling' in packages",
+    ),
+    *(
+        RuleCase(
+            rule=rules.OPTION_NEEDS_TRUST,
+            good=metadata_tree,
+            change=_metadata_option("ep.context_file_path", path),
+            message="sets 'ep.context_file_path': a session needs trust",
+        )
+        for path in ("/etc", "../../../..", "\0")
     ),
     RuleCase(
         rule=rules.OPTION_VALUE,
@@ -322,14 +336,14 @@ SELECTION_CASES = (
         change=lambda tree: _variants(tree).update(
             cpu=variant(session_options={"session.intra_op_num_threads": "many"})
         ),
-        message="'session.intra_op_num_threads' of variant 'cpu' is 'many'; a whole number was expected",
+        message="variant 'cpu': 'session.intra_op_num_threads' takes a base-10 int32, not 'many'",
     ),
     RuleCase(
         rule=rules.OPTION_VALUE,
         change=lambda tree: _variants(tree).update(
             cpu=variant(session_options={"session.graph_optimization_level": "99"})
         ),
-        message="is '99'; one of disable_all, enable_basic",
+        message="takes disable_all, enable_basic, enable_extended, enable_layout or enable_all, not '99'",
     ),
 )
 
