@@ -22,7 +22,7 @@ from ortpkg.package.rules import Rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Release:
-    """A line of releases that behave alike.
+    """A release, and those that behave like it (docs/rules.md).
 
     Attributes:
         name: how messages call it.
@@ -57,7 +57,7 @@ def check_release_selects(package: CheckedPackage) -> Iterator[Finding]:
         for release in _RELEASES[target]:
             for variant in package.variants:
                 if reason := release.never_selects(variant):
-                    message = f"{release.name} never select variant {quoted(variant.name)}: {reason}"
+                    message = f"{release.name} never selects variant {quoted(variant.name)}: {reason}"
                     yield of_variant(rules.RELEASE_NEVER_SELECTS, variant, message, target=target)
 
 
@@ -101,7 +101,7 @@ def _refusals_of_1_31(root: Path) -> Iterator[Refusal]:
 def _never_by_1_27(variant: VariantInfo) -> str | None:
     if variant.constraints.ep != CPU_EP:
         return None
-    return f"they pass over {CPU_EP}, and fail where it is the only one"
+    return f"it passes over {CPU_EP}, and fails where that is the only one"
 
 
 def _never_by_1_31(variant: VariantInfo) -> str | None:
@@ -109,9 +109,9 @@ def _never_by_1_31(variant: VariantInfo) -> str | None:
     if stated is None:
         return None
     if not stated.ep:
-        return "it names no ep"
+        return "the variant names no ep"
     if stated.device and stated.ep == CPU_EP:
-        return f"it states the device {quoted(stated.device)}, and {CPU_EP} has no devices there"
+        return f"the variant states the device {quoted(stated.device)}, and {CPU_EP} has no devices there"
     if stated.device and stated.device.lower() not in DEVICES:
         return f"no device is {quoted(stated.device)}"
     return None
@@ -135,14 +135,14 @@ NEWEST_IR_VERSION = 13
 NEWEST_OPSETS = {"": 26, "ai.onnx.ml": 5}
 
 _LINE_1_27 = _Release(
-    name="onnxruntime 1.26 and 1.27",
+    name="onnxruntime 1.27",
     refusals=why_1_27_refuses,
     never_selects=_never_by_1_27,
     newest_ir_version=NEWEST_IR_VERSION,
     newest_opsets=NEWEST_OPSETS,
 )
 _LINE_1_31 = _Release(
-    name="onnxruntime 1.28 to 1.31",
+    name="onnxruntime 1.31",
     refusals=_refusals_of_1_31,
     never_selects=_never_by_1_31,
     newest_ir_version=NEWEST_IR_VERSION,
