@@ -17,7 +17,7 @@ GENAI = "genai"
 UNIVERSAL = "universal"
 
 TARGETS: dict[str, str] = {
-    ONNXRUNTIME_1_27: "onnxruntime 1.27, and 1.26 (the metadata generation; one component model, an EP that is not CPU)",
+    ONNXRUNTIME_1_27: "onnxruntime 1.27, and 1.26 (the metadata generation; one component model, an EP other than CPU)",
     ONNXRUNTIME_1_31: "onnxruntime 1.31 (the component generation; 1.28 to 1.30 open a little more)",
     GENAI: "onnxruntime-genai (one component model, a genai_config.json in each variant)",
     UNIVERSAL: "all of onnxruntime 1.26 to 1.31 by one directory",
