@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ortpkg.authoring.dedup import DedupReport, dedup
     from ortpkg.authoring.diff import PackageDiff, diff
     from ortpkg.authoring.merge import merge
+    from ortpkg.authoring.migration import migrate_check
     from ortpkg.authoring.new_variant import NewVariant
     from ortpkg.authoring.package_checks import validate
     from ortpkg.authoring.slim import slim
@@ -47,6 +48,7 @@ _LAZY: dict[str, str] = {
     "diff": "ortpkg.authoring.diff",
     "init_package": "ortpkg.authoring.create",
     "merge": "ortpkg.authoring.merge",
+    "migrate_check": "ortpkg.authoring.migration",
     "pack": "ortpkg.api.archive",
     "record_digests": "ortpkg.api.verify",
     "remove_variant": "ortpkg.authoring.create",
@@ -77,6 +79,7 @@ __all__ = [
     "errors",
     "init_package",
     "merge",
+    "migrate_check",
     "pack",
     "record_digests",
     "remove_variant",

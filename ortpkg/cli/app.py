@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "convert": "ortpkg.cli.convert",
     "merge": "ortpkg.cli.merge",
     "slim": "ortpkg.cli.slim",
+    "migrate-check": "ortpkg.cli.migrate_check",
     "select": "ortpkg.cli.select",
     "run": "ortpkg.cli.run",
     "devices": "ortpkg.cli.devices",

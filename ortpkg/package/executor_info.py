@@ -136,7 +136,7 @@ class _OrtPayloadReader:
             return EMPTY
         options = dict(self._read_options("session_options", declared))
         for key in FORBIDDEN_SESSION_OPTIONS:
-            if key in options:
+            if key in options and self._references.rules.checks_option_keys:
                 message = f"session option {quoted(key)} writes a file"
                 self._report(SESSION_OPTION_FORBIDDEN, message, "session_options", key)
         for key in PATH_SESSION_OPTIONS:
@@ -159,7 +159,7 @@ class _OrtPayloadReader:
         if not options:
             return EMPTY
         for key in options:
-            if "\0" in key:
+            if "\0" in key and self._references.rules.checks_option_keys:
                 self._report(EXECUTOR_INFO, f"key {quoted(key)} holds a NUL", what, key)
         return FrozenMapping(options)
 

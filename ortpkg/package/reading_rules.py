@@ -6,12 +6,15 @@ There is one reader for both. Each place where they differ asks one attribute of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package import rules
 from ortpkg.package.documents import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.package.frozen import FrozenMapping
+
+ONNXRUNTIME_1_30 = "onnxruntime-1.30"
+"""1.28 to 1.30, which accept session options that write files."""
 
 ONNXRUNTIME_1_31 = "onnxruntime-1.31"
 
@@ -32,6 +35,7 @@ class ReadingRules:
         complete: model files, folders of variants and folders of assets exist and are what they should be.
         follows_installed_layout: a package that states the layout "installed" may name paths outside of it, whether
             the caller allows it or not.
+        checks_option_keys: session options that write files, and keys of options with a NUL, are refused.
         statuses: rule id → the status that the release gives to what breaks it; None: findings carry rule ids.
     """
 
@@ -44,6 +48,7 @@ class ReadingRules:
     confined_assets: bool
     complete: bool
     follows_installed_layout: bool
+    checks_option_keys: bool
     statuses: Mapping[str, str] | None
 
 
@@ -57,6 +62,7 @@ STRICT = ReadingRules(
     confined_assets=True,
     complete=True,
     follows_installed_layout=False,
+    checks_option_keys=True,
     statuses=None,
 )
 
@@ -80,29 +86,32 @@ STATUSES_1_31: Mapping[str, str] = FrozenMapping(
     }
 )
 
+_AS_1_31 = ReadingRules(
+    compat=ONNXRUNTIME_1_31,
+    # That release has no limits. These are far above any package, and below what exhausts memory or the stack.
+    limits=DocumentLimits(
+        nbytes=64 * 1024 * 1024,
+        depth=200,
+        values=4_000_000,
+        string_length=64 * 1024 * 1024,
+        number_length=4000,
+        repeated_keys=True,
+        text_after_nul=True,
+    ),
+    generations=False,
+    extensions=False,
+    portable_names=False,
+    confined_documents=False,
+    confined_assets=False,
+    complete=False,
+    follows_installed_layout=True,
+    checks_option_keys=True,
+    statuses=STATUSES_1_31,
+)
 _BY_NAME: Mapping[str, ReadingRules] = FrozenMapping(
     {
-        ONNXRUNTIME_1_31: ReadingRules(
-            compat=ONNXRUNTIME_1_31,
-            # That release has no limits. These are far above any package, and below what exhausts memory or the stack.
-            limits=DocumentLimits(
-                nbytes=64 * 1024 * 1024,
-                depth=200,
-                values=4_000_000,
-                string_length=64 * 1024 * 1024,
-                number_length=4000,
-                repeated_keys=True,
-                text_after_nul=True,
-            ),
-            generations=False,
-            extensions=False,
-            portable_names=False,
-            confined_documents=False,
-            confined_assets=False,
-            complete=False,
-            follows_installed_layout=True,
-            statuses=STATUSES_1_31,
-        )
+        ONNXRUNTIME_1_30: replace(_AS_1_31, compat=ONNXRUNTIME_1_30, checks_option_keys=False),
+        ONNXRUNTIME_1_31: _AS_1_31,
     }
 )
 

@@ -66,3 +66,29 @@ def test_merge_takes_two_packages(ortpkg: RunCommand, tmp_path: Path) -> None:
 
     assert done.code == 2
     assert "write ortpkg merge A B -o NEW, or ortpkg merge B --into A" in done.err
+
+
+def test_migrate_check_shows_what_each_release_selects(ortpkg: RunCommand) -> None:
+    done = ortpkg("migrate-check", DIGITS)
+
+    assert done.code == 0
+    titles = [line for line in done.out.splitlines() if line.endswith("the package")]
+    assert titles == [
+        "onnxruntime 1.26 and 1.27: opens the package",
+        "onnxruntime 1.28 to 1.30: opens the package",
+        "onnxruntime 1.31: opens the package",
+    ]
+    assert "never selects classifier/cpu-int8: it can run, but 'cpu-fp32' has the same score" in done.out
+    assert ortpkg("migrate-check", DIGITS, "--strict").code == 1
+
+
+def test_migrate_check_as_json(ortpkg: RunCommand, tmp_path: Path) -> None:
+    ortpkg("convert", DIGITS, "--to", "metadata", "-o", tmp_path / "m")
+
+    older, newer, newest = ortpkg("migrate-check", tmp_path / "m", "--json").json["releases"]
+
+    assert (older["opens"], newer["opens"], newest["opens"]) == (True, False, False)
+    assert newest["refusals"] == ["manifest.json: lacks 'schema_version'"]
+    chosen = {(each["ep"], each["device"]): each["variant"] for each in older["choices"]}
+    assert chosen["CUDAExecutionProvider", "gpu"] == "cuda"
+    assert chosen[None, None] is None

@@ -1,0 +1,286 @@
+"""migrate-check: what each line of onnxruntime releases would do with a package.
+
+Three lines behave alike: 1.26 and 1.27 (metadata generation), 1.28 to 1.30, and 1.31 (component generation). For each:
+whether it opens the package, which variant it would select for which execution provider (EP), what it passes over.
+Nothing of the package is run, and no EP is asked: compatibility strings count as not rated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.authoring.checks.release_1_27 import why_1_27_refuses
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import PackageError, PackageNotFoundError, Severity, quoted
+from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
+from ortpkg.package.findings import listed
+from ortpkg.package.metadata_format import MANIFEST, METADATA
+from ortpkg.package.package_info import ComponentInfo, Constraints, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.reader import check_package, open_package
+from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection import policies
+from ortpkg.selection.release_selector import select_as_release
+from ortpkg.selection.verdict import Selection
+from ortpkg.selection.wishes import ep_named
+
+OTHER_EP = "any other EP"
+"""Stands for an execution provider that no variant names: what is selected for it needs no particular one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseChoice:
+    """What a release selects for one execution provider.
+
+    Attributes:
+        component: of the package.
+        ep: full name; None: the application names none. :data:`OTHER_EP` is none in particular.
+        device: what the EP runs on here; None: it reports no devices.
+        variant: selected; None for none.
+        alternatives: the variants among which the release's rules do not decide; empty where they do.
+        reason: in a sentence.
+        can_run: whether a session can be made of it: in the component generation a variant may name no model.
+    """
+
+    component: str
+    ep: str | None
+    device: str | None
+    variant: str | None
+    alternatives: tuple[str, ...]
+    reason: str
+    can_run: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseReport:
+    """What one line of releases does with a package.
+
+    Attributes:
+        release: for people.
+        refusals: why it does not open the package; empty where it does.
+        choices: for each component and EP.
+        never_selected: (component/variant, why) of variants that it selects for none of these EPs.
+        ignored: what it passes over, a phrase each.
+    """
+
+    release: str
+    refusals: tuple[str, ...]
+    choices: tuple[ReleaseChoice, ...] = ()
+    never_selected: tuple[tuple[str, str], ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def opens(self) -> bool:
+        return not self.refusals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """A line of releases that behave alike: its name, how it reads, its policy, and what it passes over."""
+
+    release: str
+    read: Callable[[Path], tuple[PackageInfo | None, tuple[str, ...]]]
+    policy: str
+    constraints_of: Callable[[VariantInfo], Constraints | None]
+    ignored: Callable[[PackageInfo], Iterator[str]]
+
+
+def migrate_check(root: str | PathLike[str], *, eps: Sequence[str] = ()) -> tuple[ReleaseReport, ...]:
+    """What each line of releases would do with the package at ``root``.
+
+    ``eps``: execution providers to ask for besides those that the package names; aliases are understood.
+
+    Raises:
+        PackageNotFoundError: there is no directory at ``root``, or neither manifest.json nor metadata.json in it.
+        UsageError: an execution provider that nobody knows.
+    """
+    path = Path(root)
+    if not any((path / name).is_file() for name in (MANIFEST, METADATA)):
+        message = f"{quoted(root)} is not a model package: there is neither {MANIFEST} nor {METADATA}"
+        raise PackageNotFoundError(message, path=path)
+    names = [ep_named(ep, ()) for ep in eps]
+    return tuple(_report(line, path, names) for line in _LINES)
+
+
+def _report(line: _Line, root: Path, eps: Sequence[str]) -> ReleaseReport:
+    package, refusals = line.read(root)
+    if package is None or refusals:
+        return ReleaseReport(release=line.release, refusals=refusals)
+    choices: list[ReleaseChoice] = []
+    never: list[tuple[str, str]] = []
+    for component in package.components:
+        selections = [(*asked, _select(line, component, *asked)) for asked in _asked(line, component, eps)]
+        choices += [_choice(*each) for each in selections]
+        never += _never_selected(line, component, selections)
+    return ReleaseReport(
+        release=line.release,
+        refusals=(),
+        choices=tuple(choices),
+        never_selected=tuple(never),
+        ignored=tuple(line.ignored(package)),
+    )
+
+
+def _asked(line: _Line, component: ComponentInfo, eps: Iterable[str]) -> list[tuple[str | None, str | None]]:
+    """(EP, device) pairs that may make a difference: none, the CPU's, those that variants name, and one they do not."""
+    asked: dict[tuple[str | None, str | None], None] = {(None, None): None, (CPU_EP, DeviceType.CPU.value): None}
+    for variant in component.variants:
+        stated = line.constraints_of(variant) or Constraints()
+        device = (stated.device or "").lower()
+        known = device if device in set(DeviceType) else None
+        if stated.ep != CPU_EP:
+            asked[stated.ep or OTHER_EP, known] = None
+    devices = list(dict.fromkeys(device for _, device in asked)) or [None]
+    asked |= {(ep, device): None for ep in eps if ep != CPU_EP for device in devices}
+    return list(asked)
+
+
+def _select(line: _Line, component: ComponentInfo, ep: str | None, device: str | None) -> Selection:
+    hardware = [HardwareDevice(type=DeviceType(device))] if device else []
+    devices: list[HardwareDevice | None] = [*hardware] or [None]
+    offered = [EpDevice(ep_name=ep, device=each, backend="onnxruntime") for each in devices] if ep else []
+    return select_as_release(
+        component,
+        offered,
+        policy=line.policy,
+        hardware=hardware,
+        compatibility=lambda _devices, _info: CompiledModelCompatibility.UNKNOWN,
+        eps=[ep] if ep else [],
+    )
+
+
+def _choice(ep: str | None, device: str | None, selection: Selection) -> ReleaseChoice:
+    best = selection.best
+    is_component = selection.policy == policies.ONNXRUNTIME_1_31
+    return ReleaseChoice(
+        component=selection.component_name,
+        ep=ep,
+        device=device,
+        variant=best.variant.name if best is not None else None,
+        alternatives=selection.unpredictable,
+        reason=_reason(selection),
+        can_run=best is not None and (best.variant.model_path is not None or not is_component),
+    )
+
+
+def _reason(selection: Selection) -> str:
+    if selection.best is not None:
+        if selection.best.variant.model_path is None:
+            return "it names no model in executor_info, so that it can be selected, but not run"
+        return selection.best.reason
+    reasons = dict.fromkeys(verdict.reason for verdict in selection.verdicts)
+    return next(iter(reasons)) if len(reasons) == 1 else "no variant is for it"
+
+
+def _never_selected(
+    line: _Line, component: ComponentInfo, selections: Sequence[tuple[str | None, str | None, Selection]]
+) -> Iterator[tuple[str, str]]:
+    """Variants that win nowhere, each with what is said of it where its own EP selects."""
+    for variant in component.variants:
+        won = any(
+            variant.name in one.unpredictable or (one.best is not None and one.best.variant.name == variant.name)
+            for _, _, one in selections
+        )
+        if won:
+            continue
+        own = (line.constraints_of(variant) or Constraints()).ep or OTHER_EP
+        judged = sorted(selections, key=lambda each: each[0] == own)
+        reasons = [each.reason for _, _, one in judged for each in one.verdicts if each.variant.name == variant.name]
+        yield f"{component.name}/{variant.name}", reasons[-1]
+
+
+def _read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[str, ...]]:
+    refusals = tuple(f"{each.document}: {each.message}" for each in why_1_27_refuses(root))
+    if refusals:
+        return None, refusals
+    try:
+        return open_package(root), ()
+    except PackageError as error:
+        first = str(error).splitlines()[-1].strip()
+        return None, (f"it opens the package, which ortpkg refuses; what it does then is not foretold: {first}",)
+
+
+def _read_as(compat: str) -> Callable[[Path], tuple[PackageInfo | None, tuple[str, ...]]]:
+    def read(root: Path) -> tuple[PackageInfo | None, tuple[str, ...]]:
+        try:
+            package, findings = check_package(root, compat=compat)
+        except PackageNotFoundError:  # a component's own folder, which the metadata generation reads
+            return None, (f"{MANIFEST}: there is none",)
+        errors = [each for each in findings if each.severity is Severity.ERROR]
+        return package, tuple(f"{each.document}{each.pointer}: {each.message}" for each in errors)
+
+    return read
+
+
+def _ignored_by_1_27(package: PackageInfo) -> Iterator[str]:
+    if package.has_pipeline:
+        yield "pipeline.json"
+    if package.format is PackageFormat.UNIVERSAL:
+        yield "schema_version, components and variants: the keys for later releases"
+    for what in ("session_options", "provider_options"):
+        if names := [each.name for each in _variants(package) if getattr(each, what)]:
+            yield f"{what} of {listed(names)}"
+    yield from _ignored_architecture(package, "is never matched")
+
+
+def _ignored_by_1_31(package: PackageInfo) -> Iterator[str]:
+    if (package.root / "pipeline.json").exists():
+        yield "pipeline.json"
+    strict = _strictly(package)
+    if strict is not None and strict.format is PackageFormat.UNIVERSAL:
+        yield "model_name, component_models and model_variants: the keys for earlier releases"
+    if strict is not None:
+        yield from _ignored_architecture(strict, "is not part of the format")
+
+
+def _ignored_by_1_30(package: PackageInfo) -> Iterator[str]:
+    yield from _ignored_by_1_31(package)
+    for variant in _variants(package):
+        for key in FORBIDDEN_SESSION_OPTIONS:
+            if key in variant.session_options:
+                yield f"nothing of {quoted(key)} of {quoted(variant.name)}: it writes files where the package says"
+
+
+def _ignored_architecture(package: PackageInfo, why: str) -> Iterator[str]:
+    if names := [each.name for each in _variants(package) if each.constraints.architecture]:
+        yield f"architecture of {listed(names)}, which {why}"
+
+
+def _strictly(package: PackageInfo) -> PackageInfo | None:
+    try:
+        return open_package(package.root)
+    except PackageError:
+        return None
+
+
+def _variants(package: PackageInfo) -> Iterator[VariantInfo]:
+    return (variant for component in package.components for variant in component.variants)
+
+
+_LINES = (
+    _Line(
+        release="onnxruntime 1.26 and 1.27",
+        read=_read_as_1_27,
+        policy=policies.ONNXRUNTIME_1_27,
+        constraints_of=lambda variant: variant.constraints,
+        ignored=_ignored_by_1_27,
+    ),
+    _Line(
+        release="onnxruntime 1.28 to 1.30",
+        read=_read_as(ONNXRUNTIME_1_30),
+        policy=policies.ONNXRUNTIME_1_31,
+        constraints_of=lambda variant: variant.component_constraints,
+        ignored=_ignored_by_1_30,
+    ),
+    _Line(
+        release="onnxruntime 1.31",
+        read=_read_as(ONNXRUNTIME_1_31),
+        policy=policies.ONNXRUNTIME_1_31,
+        constraints_of=lambda variant: variant.component_constraints,
+        ignored=_ignored_by_1_31,
+    ),
+)

@@ -1,0 +1,84 @@
+"""``ortpkg migrate-check``: what each line of onnxruntime releases would do with a package."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ortpkg.authoring.migration import ReleaseChoice, ReleaseReport, migrate_check
+from ortpkg.cli.parameters import JsonOption, PackageArgument, StrictOption
+from ortpkg.cli.rendering import Column, Output
+from ortpkg.errors import ExitCode
+
+
+def command(
+    package: PackageArgument,
+    eps: Annotated[
+        list[str] | None, typer.Option("--ep", metavar="EP", help="Ask for this execution provider too. Repeatable.")
+    ] = None,
+    strict: StrictOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Say for each onnxruntime release whether it opens a package, what it would select, and what it passes over.
+
+    With --strict the exit code is 1 where a release refuses the package, or selects a variant for nothing.
+    """
+    output = Output(is_json=as_json)
+    reports = migrate_check(package, eps=eps or ())
+    if as_json:
+        output.json("migrate-check", {"releases": [_json(report) for report in reports]})
+    else:
+        for report in reports:
+            _print(report, output)
+    is_short = any(not report.opens or report.never_selected for report in reports)
+    return ExitCode.FINDINGS if strict and is_short else ExitCode.DONE
+
+
+def _print(report: ReleaseReport, output: Output) -> None:
+    if not report.opens:
+        output.line(f"{report.release}: refuses the package", style="bold red")
+        for refusal in report.refusals:
+            output.line(f"    {refusal}")
+        return
+    rows = [(each.component, _asked(each), _selected(each), each.reason) for each in report.choices]
+    columns = [Column("component"), Column("execution provider"), Column("selects"), Column("because")]
+    output.table(columns, rows, title=f"{report.release}: opens the package")
+    for variant, reason in report.never_selected:
+        output.line(f"    never selects {variant}: {reason}", style="yellow")
+    for what in report.ignored:
+        output.line(f"    passes over {what}")
+
+
+def _asked(choice: ReleaseChoice) -> str:
+    if choice.ep is None:
+        return "none named"
+    return f"{choice.ep} on {choice.device}" if choice.device else choice.ep
+
+
+def _selected(choice: ReleaseChoice) -> str:
+    if choice.alternatives:
+        return f"unpredictable: {' or '.join(choice.alternatives)}"
+    return choice.variant or "nothing"
+
+
+def _json(report: ReleaseReport) -> dict[str, Any]:
+    return {
+        "release": report.release,
+        "opens": report.opens,
+        "refusals": list(report.refusals),
+        "choices": [
+            {
+                "component": each.component,
+                "ep": each.ep,
+                "device": each.device,
+                "variant": each.variant,
+                "alternatives": list(each.alternatives),
+                "reason": each.reason,
+                "can_run": each.can_run,
+            }
+            for each in report.choices
+        ],
+        "never_selected": [{"variant": variant, "reason": reason} for variant, reason in report.never_selected],
+        "ignored": list(report.ignored),
+    }

@@ -1,0 +1,142 @@
+"""migrate-check: what each line of onnxruntime releases does with a package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ortpkg.authoring.create import add_variant, create, init_package
+from ortpkg.authoring.migration import OTHER_EP, ReleaseReport, migrate_check
+from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.errors import PackageNotFoundError, UsageError
+from tests.authoring.conftest import ModelMaker
+
+CPU, CUDA, AZURE = "CPUExecutionProvider", "CUDAExecutionProvider", "AzureExecutionProvider"
+
+
+def chosen(report: ReleaseReport) -> dict[tuple[str | None, str | None], str | None]:
+    return {(each.ep, each.device): each.variant for each in report.choices}
+
+
+@pytest.mark.parametrize(
+    ("form", "opened"),
+    [("universal", [True, True, True]), ("metadata", [True, False, False]), ("component", [False, True, True])],
+)
+def test_each_format_is_opened_by_the_releases_that_it_is_for(
+    tmp_path: Path, make_model: ModelMaker, form: str, opened: list[bool]
+) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], form=form).root
+
+    assert [report.opens for report in migrate_check(root)] == opened
+
+
+def test_releases_select_by_their_own_rules(tmp_path: Path, make_model: ModelMaker) -> None:
+    models = [
+        NewVariant.for_cpu(make_model("cpu")),
+        NewVariant(model=make_model("cuda"), ep="cuda", device="gpu"),
+        NewVariant.for_gpu(make_model("any-gpu")),
+    ]
+    root = create(tmp_path / "p", models, notify=lambda _: None).root
+
+    older, newer, newest = migrate_check(root, eps=["azure"])
+
+    assert chosen(older) == {
+        (None, None): None,
+        (CPU, "cpu"): None,
+        (CUDA, "gpu"): "cuda",
+        (OTHER_EP, "gpu"): "any-gpu",
+        (AZURE, None): "any-gpu",
+        (AZURE, "cpu"): None,
+        (AZURE, "gpu"): "any-gpu",
+    }
+    assert chosen(newest)[None, None] == "cpu"
+    assert chosen(newest)[CUDA, "gpu"] == "cuda"
+    assert chosen(newest)[OTHER_EP, "gpu"] is None
+    assert dict(older.never_selected).keys() == {"model/cpu"}
+    assert newest.never_selected == (("model/any-gpu", "it names no EP, and only variants that do are selected"),)
+    assert (newer.choices, newer.never_selected) == (newest.choices, newest.never_selected)
+
+
+def test_the_device_of_a_cpu_variant_is_a_trap(tmp_path: Path, make_model: ModelMaker) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], form="component").root
+    document = root / "models/model/component.json"
+    component = json.loads(document.read_bytes())
+    component["variants"]["a"]["device"] = "cpu"
+    document.write_text(json.dumps(component))
+
+    _, _, newest = migrate_check(root)
+
+    ((variant, reason),) = newest.never_selected
+    assert variant == "model/a"
+    assert "exposes no devices" in reason
+
+
+def test_a_tie_is_unpredictable_in_the_older_releases_and_goes_to_the_first_in_the_newer(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    models = [NewVariant(model=make_model(name), ep="cuda") for name in ("b", "a")]
+    root = create(tmp_path / "p", models).root
+
+    older, _, newest = migrate_check(root)
+
+    (unsure,) = (each for each in older.choices if each.ep == CUDA)
+    assert sorted(unsure.alternatives) == ["a", "b"]
+    assert chosen(newest)[CUDA, None] == "b"
+    assert [name for name, _ in newest.never_selected] == ["model/a"]
+
+
+def test_session_options_that_write_files_are_refused_from_1_31_on(tmp_path: Path, make_model: ModelMaker) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], form="component").root
+    document = root / "models/model/component.json"
+    component = json.loads(document.read_bytes())
+    ort = component["variants"]["a"]["executor_info"]["ort"]
+    ort["session_options"] = {"session.enable_profiling": "1"}
+    document.write_text(json.dumps(component))
+
+    _, newer, newest = migrate_check(root)
+
+    assert newer.opens
+    assert any("writes files where the package says" in what for what in newer.ignored)
+    (refusal,) = newest.refusals
+    assert refusal.startswith("models/model/component.json/variants/a/executor_info/ort/session_options/")
+    assert refusal.endswith(": session option 'session.enable_profiling' writes a file")
+
+
+def test_says_what_is_passed_over(tmp_path: Path, make_model: ModelMaker) -> None:
+    options = {"device_type": "NPU"}
+    model = NewVariant(model=make_model("a"), ep="openvino", architecture="x", provider_options=options)
+    root = create(tmp_path / "p", [model]).root
+
+    older, _, newest = migrate_check(root)
+
+    assert older.ignored == (
+        "schema_version, components and variants: the keys for later releases",
+        "provider_options of 'a'",
+        "architecture of 'a', which is never matched",
+    )
+    assert newest.ignored == (
+        "model_name, component_models and model_variants: the keys for earlier releases",
+        "architecture of 'a', which is not part of the format",
+    )
+
+
+def test_several_components_are_refused_by_the_older_releases(tmp_path: Path, make_model: ModelMaker) -> None:
+    root = init_package(tmp_path / "p").root
+    for name in ("encoder", "decoder"):
+        add_variant(root, make_model(name), component=name, ep="cpu")
+
+    older, _, newest = migrate_check(root)
+
+    assert older.refusals == ("manifest.json: has 2 component models; exactly one is read",)
+    assert {each.component for each in newest.choices} == {"encoder", "decoder"}
+
+
+def test_refuses_what_is_no_package_and_an_ep_that_nobody_knows(tmp_path: Path, make_model: ModelMaker) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))]).root
+
+    with pytest.raises(PackageNotFoundError, match=r"neither manifest\.json nor metadata\.json"):
+        migrate_check(tmp_path)
+    with pytest.raises(UsageError, match="there is no execution provider 'cudaa'"):
+        migrate_check(root, eps=["cudaa"])
