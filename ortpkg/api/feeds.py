@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -74,7 +75,7 @@ def read_npz(path: Path) -> dict[str, Array]:
                     _check_npy_header(file, name)
                 with archive.open(member) as file:
                     arrays[name] = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise UsageError(f"cannot read {quoted(path)}: {error}") from error
     return arrays
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import TrustRequiredError, quoted
+from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError, quoted
 from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Layout, PackageInfo, VariantInfo
 from ortpkg.package.path_resolver import is_inside
@@ -53,6 +53,10 @@ def path_options_of(variant: VariantInfo, package: PackageInfo, *, trust: bool) 
     found: dict[str, str] = {}
     for key in PATH_SESSION_OPTIONS:
         if stated := variant.session_options.get(key):
+            if "\0" in stated:
+                raise InvalidSessionOptionError(
+                    f"variant {quoted(variant.name)} sets the session option {quoted(key)} to a path with a NUL", key=key
+                )
             real = os.path.realpath(os.path.join(variant.directory, stated))  # noqa: PTH118  # an absolute one stays
             if not (trust or _may_read(real, package)):
                 raise _needs_trust(variant, [key], "session option")

@@ -94,6 +94,17 @@ def test_a_header_that_asks_for_too_much_is_refused_before_anything_is_allocated
         read_npy(path)
 
 
+def test_a_damaged_npz_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, image=np.random.default_rng(0).standard_normal(1000))
+    data = bytearray(path.read_bytes())
+    for place in range(200, 1000):
+        data[place] ^= 0xFF
+    path.write_bytes(bytes(data))
+    with pytest.raises(UsageError, match="cannot read"):
+        read_npz(path)
+
+
 def test_a_zip_bomb_is_refused_by_its_header(tmp_path: Path) -> None:
     path = tmp_path / "bomb.npz"
     inner = tmp_path / "inner.npy"
