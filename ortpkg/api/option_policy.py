@@ -55,7 +55,8 @@ def path_options_of(variant: VariantInfo, package: PackageInfo, *, trust: bool) 
         if stated := variant.session_options.get(key):
             if "\0" in stated:
                 raise InvalidSessionOptionError(
-                    f"variant {quoted(variant.name)} sets the session option {quoted(key)} to a path with a NUL", key=key
+                    f"variant {quoted(variant.name)} sets the session option {quoted(key)} to a path with a NUL",
+                    key=key,
                 )
             real = os.path.realpath(os.path.join(variant.directory, stated))  # noqa: PTH118  # an absolute one stays
             if not (trust or _may_read(real, package)):
