@@ -1,0 +1,148 @@
+"""What was measured on this machine and what failed on it, as selection takes it: values alone, no file is read here.
+
+``ortpkg.benchmarking`` makes and keeps these records; they come into a selection as an argument. Times are in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One variant, measured on one EP device by one backend.
+
+    Attributes:
+        component_name, variant_name: what was measured.
+        ep_name, backend, device: where: ONNX Runtime's name of the EP, what ran it, and :func:`device_key`.
+        p50_s, p95_s: median and 95th percentile of the time of one run.
+        throughput_per_s: runs per second.
+        cold_start_s: from nothing loaded to a session.
+        first_run_s: the first run of that session.
+        peak_memory_nbytes: the most memory that was in use; None where it could not be measured.
+        max_abs_error, cosine: distance from the package's expected outputs; None where it has none.
+        is_accurate: whether the outputs are within the package's tolerance; None where it states none.
+    """
+
+    component_name: str
+    variant_name: str
+    ep_name: str
+    backend: str
+    device: str
+    p50_s: float
+    p95_s: float
+    throughput_per_s: float
+    cold_start_s: float
+    first_run_s: float
+    peak_memory_nbytes: int | None = None
+    max_abs_error: float | None = None
+    cosine: float | None = None
+    is_accurate: bool | None = None
+
+
+class QuarantineCause(StrEnum):
+    """Why a variant must not run on an EP."""
+
+    CRASH = "CRASH"
+    HANG = "HANG"
+    WRONG_OUTPUT = "WRONG_OUTPUT"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineEntry:
+    """A variant that failed on one version of an EP with one version of its driver; other versions are not concerned.
+
+    Attributes:
+        component_name, variant_name: what failed.
+        ep_name, backend, device: where, as in :class:`Measurement`.
+        ep_version, driver_version: with what; "" where unknown.
+        cause: how it failed.
+        detail: one sentence for people.
+        recorded_at: when, in ISO 8601 with a time zone.
+    """
+
+    component_name: str
+    variant_name: str
+    ep_name: str
+    backend: str
+    device: str
+    ep_version: str
+    driver_version: str
+    cause: QuarantineCause
+    detail: str
+    recorded_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionRecords:
+    """All that is recorded of one package on one machine.
+
+    Attributes:
+        measurements: at most one per variant and EP device.
+        quarantined: what must not run.
+        package_digest: of the package that was measured.
+        fingerprint: of the machine that it was measured on, as it is now.
+        stale_reason: why the measurements no longer count, e.g. "the driver of the GPU changed"; "" where they do.
+            Entries of ``quarantined`` name their versions themselves, and count even then.
+    """
+
+    measurements: tuple[Measurement, ...] = ()
+    quarantined: tuple[QuarantineEntry, ...] = ()
+    package_digest: str = ""
+    fingerprint: str = ""
+    stale_reason: str = ""
+
+
+def device_key(ep_device: EpDevice, ep_devices: Sequence[EpDevice] = ()) -> str:
+    """The text by which records name the device of ``ep_device``; the same for every order of discovery.
+
+    E.g. "gpu:8086:7d55", "cpu:8086:0000:Intel(R) Xeon(R) Processor" (named where it has no number), "none" for an EP
+    that reports no devices.
+
+    Args:
+        ep_device: one offer of an EP.
+        ep_devices: all offers, so that equal devices of one EP and backend can be told apart: the second by address
+            (else by option of the EP) ends in "#1", the third in "#2".
+    """
+    plain = _plain_key(ep_device)
+    equals = [
+        each
+        for each in ep_devices
+        if (each.ep_name, each.backend) == (ep_device.ep_name, ep_device.backend) and _plain_key(each) == plain
+    ]
+    place = sum(_place(each) < _place(ep_device) for each in equals)
+    return f"{plain}#{place}" if place else plain
+
+
+def driver_version_of(ep_device: EpDevice) -> str:
+    """The version of the device's driver, as the system tells it; "" where unknown."""
+    return "" if ep_device.device is None else ep_device.device.metadata.get("driver_version", "")
+
+
+def _plain_key(ep_device: EpDevice) -> str:
+    device = ep_device.device
+    if device is None:
+        return "none"
+    key = f"{device.type.value}:{device.vendor_id:04x}:{device.device_id:04x}"
+    return key if device.device_id else f"{key}:{device.name}"
+
+
+def _place(ep_device: EpDevice) -> tuple[object, ...]:
+    """What orders equal devices."""
+    return (
+        _address(ep_device.device),
+        sorted(ep_device.ep_options.items()),
+        sorted(ep_device.ep_metadata.items()),
+    )
+
+
+def _address(device: HardwareDevice | None) -> str:
+    """Where the device sits, by the system or by onnxruntime."""
+    if device is None:
+        return ""
+    return device.metadata.get("pci_address") or device.metadata.get("pci_bus_id") or ""
