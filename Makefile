@@ -7,6 +7,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Relative: pip splits the value at blanks, and the checkout may lie under a name with one.
 export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
+# Why the environment has to be made anew (the checkout was moved or copied, a run was killed, PYTHON is another one).
+# PYTHON goes along by hand: older makes export nothing to $(shell).
+export PYTHON
+STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
@@ -56,16 +60,19 @@ docs: $(VENV)/.installed-dev
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-$(VENV)/bin/python:
-	@python=$$(sh scripts/find_python.sh) && echo "making $(VENV) with $$python" && "$$python" -m venv $(VENV)
+ifneq ($(STALE),)
+.PHONY: $(VENV)/.made
+endif
+$(VENV)/.made:
+	@sh scripts/make_venv.sh $(VENV)
 
 # --editable: the code, the schemas and the tests are those of this checkout.
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml constraints.txt $(VENV)/.made
 	@echo "installing ortpkg and what it needs (once)"
 	@$(PIP) install --quiet --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.made
 	@echo "installing ortpkg and its development tools (once)"
 	@$(PIP) install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
