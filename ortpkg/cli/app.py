@@ -39,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "migrate-check": "ortpkg.cli.migrate_check",
     "select": "ortpkg.cli.select",
     "run": "ortpkg.cli.run",
+    "plan": "ortpkg.cli.plan",
     "devices": "ortpkg.cli.devices",
 }
 

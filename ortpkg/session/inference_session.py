@@ -33,6 +33,7 @@ from ortpkg.session.options import (
 )
 from ortpkg.session.ort_value import IOBinding, OrtValue
 from ortpkg.session.provider_list import ProviderName, create_providers
+from ortpkg.session.session_plan import SessionPlan, describe_plan
 from ortpkg.session.session_state import create_session_state
 
 #: Called with the outputs, the caller's data, and an error text that is "" where the run succeeded.
@@ -217,6 +218,10 @@ class InferenceSession:
     def get_partitions(self) -> tuple[Partition, ...]:
         """Which provider runs which nodes."""
         return self._state.partitions
+
+    def get_plan(self) -> SessionPlan:
+        """What was fixed before the first run: partitions, the steps in order, where each value lies and how long."""
+        return describe_plan(self._state, tuple(self.get_providers()))
 
     # --- ending ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,248 @@
+"""``ortpkg plan``: what the engine would do with a model: partitions, order, kernels, memory. Nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
+from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.names import did_you_mean
+
+if TYPE_CHECKING:
+    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.options import SessionOptions
+    from ortpkg.session.session_plan import GraphPlan, PlannedNode, PlannedValue, SessionPlan
+
+#: Word of the option → name of the level.
+_LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+_MOST_NODES_NAMED = 6
+
+
+def command(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file, or a package's directory.")],
+    component: ComponentOption = None,
+    variant: VariantOption = None,
+    ep: EpOption = None,
+    backend: Annotated[
+        str | None,
+        typer.Option("--backend", metavar="B", help="What plans it; default: embedded, or what offers the --ep."),
+    ] = None,
+    level: Annotated[
+        str, typer.Option("--optimization-level", metavar="L", help="none, basic, extended or all (default).")
+    ] = "all",
+    dimensions: Annotated[
+        list[str] | None,
+        typer.Option("--dim", metavar="NAME=SIZE", help="Fix a symbolic dimension, so that sizes are known."),
+    ] = None,
+    show_nodes: Annotated[bool, typer.Option("--nodes", help="Every node in order of execution.")] = False,
+    show_memory: Annotated[
+        bool, typer.Option("--memory", help="Peak, and where each value lies and how long it lives.")
+    ] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show how a model would run: who runs which nodes, in which order, with which kernels, in which memory."""
+    output = Output(is_json=as_json)
+    options = _session_options(level, dimensions or [])
+    with _session(model, component, variant, ep, backend, options) as session:
+        plan = session.get_plan()
+    if svg is not None:
+        _draw(plan.graph, svg, model.name, output)
+    if as_json:
+        output.json("plan", _plan_json(plan))
+        return ExitCode.DONE
+    _print_partitions(plan, output)
+    for graph in _with_subgraphs(plan.graph):
+        _print_graph(graph, output, show_nodes=show_nodes, show_memory=show_memory)
+    return ExitCode.DONE
+
+
+def _session_options(level: str, dimensions: Sequence[str]) -> SessionOptions:
+    from ortpkg.session.options import GraphOptimizationLevel, SessionOptions  # with the engine, after the arguments
+
+    if level not in _LEVELS:
+        raise UsageError(
+            f"there is no optimization level {quoted(level)}{did_you_mean(level, _LEVELS)}; "
+            f"levels are {', '.join(_LEVELS)}"
+        )
+    options = SessionOptions(graph_optimization_level=GraphOptimizationLevel[_LEVELS[level]])
+    for text in dimensions:
+        name, _, size = text.partition("=")
+        if not name or not (size.isascii() and size.isdigit()):
+            raise UsageError(f"--dim takes NAME=SIZE, such as batch=8, not {quoted(text)}")
+        options.add_free_dimension_override_by_name(name, int(size))
+    return options
+
+
+def _session(
+    model: Path,
+    component: str | None,
+    variant: str | None,
+    ep: str | None,
+    backend: str | None,
+    options: SessionOptions,
+) -> InferenceSession:
+    """A session on a model, or on the best variant of a package. Without a wish, the embedded engine plans it."""
+    if backend is None:
+        backend = "embedded" if ep is None else "auto"
+    if model.is_dir():
+        from ortpkg.api.model_package import ModelPackage
+
+        return (
+            ModelPackage(model).best_variant(component, variant=variant, ep=ep).create_session(options, backend=backend)
+        )
+    if component is not None or variant is not None:
+        raise UsageError(f"{quoted(model)} is a model, not a package: it has no components or variants to choose from")
+    from ortpkg.ep_names import CPU_EP, resolve_ep_name
+    from ortpkg.session.inference_session import InferenceSession
+
+    name = CPU_EP if ep is None else resolve_ep_name(ep)
+    return InferenceSession(model, options, [name], backend=None if backend == "auto" else backend)
+
+
+def _draw(graph: GraphPlan, path: Path, title: str, output: Output) -> None:
+    from ortpkg.session.memory_timeline import memory_timeline_svg  # only where a picture is asked for
+
+    try:
+        path.write_text(memory_timeline_svg(graph, f"{title}: memory pattern"), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the timeline cannot be written to {quoted(path)}: {error.strerror}") from error
+    output.note(f"wrote {path}")
+
+
+def _with_subgraphs(graph: GraphPlan) -> list[GraphPlan]:
+    found = [graph]
+    for place in found:
+        found += place.subgraphs
+    return found
+
+
+def _print_partitions(plan: SessionPlan, output: Output) -> None:
+    rows = []
+    for partition in plan.partitions:
+        named = ", ".join(partition.node_names[:_MOST_NODES_NAMED])
+        more = len(partition.node_names) - _MOST_NODES_NAMED
+        rows.append(
+            (
+                partition.provider,
+                partition.graph_path or "main graph",
+                len(partition.node_names),
+                f"compiled as {partition.fused_node}" if partition.fused_node else "node by node",
+                f"{named}, and {more} more" if more > 0 else named,
+            )
+        )
+    columns = [Column("execution provider"), Column("graph"), Column("nodes", is_numeric=True), Column("how")]
+    output.table([*columns, Column("which")], rows, title="Partitions (nodes as they were before fusing)")
+
+
+def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_memory: bool) -> None:
+    where = f"graph {graph.path}" if graph.path else "main graph"
+    kernels = ", ".join(f"{count} {kernel}" for kernel, count in graph.kernel_counts.items())
+    output.line(f"{where}: {len(graph.nodes)} steps; kernels: {kernels or 'none'}", style="bold")
+    output.line(_memory_summary(graph))
+    if show_nodes:
+        columns = [Column("step", is_numeric=True), *map(Column, ("operator", "node", "provider", "kernel"))]
+        output.table([*columns, Column("inputs"), Column("outputs")], [_node_row(node) for node in graph.nodes])
+    if show_memory:
+        numbers = [Column(heading, is_numeric=True) for heading in ("size", "offset", "first step", "last step")]
+        output.table(
+            [Column("value"), Column("kind"), *numbers, Column("buffer of"), Column("device")],
+            [_value_row(value) for value in graph.values],
+        )
+
+
+def _memory_summary(graph: GraphPlan) -> str:
+    text = (
+        f"memory pattern: peak {nbytes_text(graph.peak_nbytes)}, {graph.overhead_percent:.1f} % above the least that "
+        f"this order needs ({nbytes_text(graph.least_possible_nbytes)}); without sharing "
+        f"{nbytes_text(graph.unshared_nbytes)}; weights {nbytes_text(graph.weight_nbytes)}"
+    )
+    if graph.unknown_count:
+        text += f"; the sizes of {graph.unknown_count} values are known only in a run (--dim fixes symbolic dimensions)"
+    return text
+
+
+def _node_row(node: PlannedNode) -> tuple[object, ...]:
+    operator = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+    names = (", ".join(name or "-" for name in names) for names in (node.inputs, node.outputs))
+    return (node.step, operator, node.name, node.provider, node.kernel, *names)
+
+
+def _value_row(value: PlannedValue) -> tuple[object, ...]:
+    return (
+        value.name,
+        value.kind.value,
+        nbytes_text(value.nbytes) if value.nbytes is not None else value.size or "unknown",
+        "" if value.offset is None else value.offset,
+        value.first_step,
+        "no end" if value.last_step is None else value.last_step,
+        "" if value.buffer == value.name else value.buffer,
+        value.device,
+    )
+
+
+def _plan_json(plan: SessionPlan) -> dict[str, Any]:
+    return {
+        "providers": list(plan.providers),
+        "partitions": [
+            {
+                "provider": partition.provider,
+                "graph": partition.graph_path,
+                "fused_node": partition.fused_node or None,
+                "nodes": [
+                    {"name": name, "op_type": op_type}
+                    for name, op_type in zip(partition.node_names, partition.op_types, strict=True)
+                ],
+            }
+            for partition in plan.partitions
+        ],
+        "graphs": [_graph_json(graph) for graph in _with_subgraphs(plan.graph)],
+    }
+
+
+def _graph_json(graph: GraphPlan) -> dict[str, Any]:
+    return {
+        "path": graph.path,
+        "peak_nbytes": graph.peak_nbytes,
+        "least_possible_nbytes": graph.least_possible_nbytes,
+        "unshared_nbytes": graph.unshared_nbytes,
+        "weight_nbytes": graph.weight_nbytes,
+        "unknown_count": graph.unknown_count,
+        "steps": [
+            {
+                "step": node.step,
+                "name": node.name,
+                "op_type": node.op_type,
+                "domain": node.domain,
+                "provider": node.provider,
+                "kernel": node.kernel,
+                "inputs": list(node.inputs),
+                "outputs": list(node.outputs),
+            }
+            for node in graph.nodes
+        ],
+        "values": [
+            {
+                "name": value.name,
+                "kind": value.kind.value,
+                "device": value.device,
+                "buffer": value.buffer,
+                "nbytes": value.nbytes,
+                "size": value.size,
+                "offset": value.offset,
+                "first_step": value.first_step,
+                "last_step": value.last_step,
+            }
+            for value in graph.values
+        ],
+    }

@@ -1,0 +1,220 @@
+"""What a session planned, as values to print: partitions, the steps in order, where each value lies and how long.
+
+Read from the three planning layers (requirements M01 to M15); nothing is planned here, except that a graph whose memory
+pattern is switched off, or waits for the first run, is laid out as its static shapes allow.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue, ByteSize
+from ortpkg.engine.executable_graph import ExecutableGraph
+from ortpkg.engine.execution_plan import ABSENT, NodeStep
+from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.memory_pattern import Buffer, MemoryPatternGroup, least_possible_peak, trace_static_shapes
+from ortpkg.session.session_state import SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedNode:
+    """One step.
+
+    Attributes:
+        step: when it runs.
+        name, op_type, domain: the node; ``domain`` is "" for ONNX's own.
+        provider: the execution provider that runs it.
+        kernel: what computes it: the family of our kernel, "onnx.reference", or "compiled" for a fused partition.
+        inputs, outputs: value names; "" for one left out.
+    """
+
+    step: int
+    name: str
+    op_type: str
+    domain: str
+    provider: str
+    kernel: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedValue:
+    """Where one value lies and how long.
+
+    Attributes:
+        name: the value's.
+        kind: where its buffer comes from.
+        device: the memory.
+        buffer: name of the value that owns its buffer; its own name unless ``kind`` is REUSE.
+        nbytes: its size; None where only a run can tell, or where the kernel brings its own memory.
+        size: the size as a text, with symbols: ``"3072 x batch"``; "" where unknown.
+        offset: of its buffer in the device's block, in bytes; None where it does not lie in one.
+        first_step, last_step: its life, both ends included; ``last_step`` is None where it has no end (inputs, weights)
+            and the number of steps for a graph output.
+    """
+
+    name: str
+    kind: AllocKind
+    device: str
+    buffer: str
+    nbytes: int | None
+    size: str
+    offset: int | None
+    first_step: int
+    last_step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphPlan:
+    """The plan of one graph.
+
+    Attributes:
+        path: "" for the main graph, else the way to the sub-graph, e.g. ``"loop_0.body"``.
+        nodes: the steps in order.
+        values: inputs and weights first, then in order of their making.
+        peak_nbytes: of the blocks that its memory pattern lays out, all devices together.
+        least_possible_nbytes: the largest sum of bytes in use at one step: no layout of this order needs less.
+        unshared_nbytes: what the same values would take without any sharing.
+        weight_nbytes: of its initializers.
+        unknown_count: planned values whose size only a run can tell; they are in no figure here.
+        subgraphs: those of its nodes.
+    """
+
+    path: str
+    nodes: tuple[PlannedNode, ...]
+    values: tuple[PlannedValue, ...]
+    peak_nbytes: int
+    least_possible_nbytes: int
+    unshared_nbytes: int
+    weight_nbytes: int
+    unknown_count: int
+    subgraphs: tuple[GraphPlan, ...] = ()
+
+    @property
+    def overhead_percent(self) -> float:
+        """By how much the pattern's peak is above the least possible one; 0 where nothing is laid out."""
+        return 100 * (self.peak_nbytes / self.least_possible_nbytes - 1) if self.least_possible_nbytes else 0.0
+
+    @property
+    def kernel_counts(self) -> Mapping[str, int]:
+        """How many steps each kernel runs, in order of first use."""
+        return Counter(node.kernel for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlan:
+    """Everything that a session fixed before its first run.
+
+    Attributes:
+        providers: in order of priority.
+        partitions: which provider runs what, in order of assignment.
+        graph: the main graph's plan.
+    """
+
+    providers: tuple[str, ...]
+    partitions: tuple[Partition, ...]
+    graph: GraphPlan
+
+
+def describe_plan(state: SessionState, providers: tuple[str, ...]) -> SessionPlan:
+    """The plan of a session that is ready to run."""
+    return SessionPlan(providers=providers, partitions=state.partitions, graph=_graph_plan(state.executable, ""))
+
+
+def _graph_plan(executable: ExecutableGraph, path: str) -> GraphPlan:
+    plan, allocation = executable.plan, executable.allocation
+    patterns = trace_static_shapes(plan, allocation).generate_patterns()
+    names = {step.node_index: step.node_name for step in plan.steps}
+    values = tuple(_planned_value(executable, patterns, index) for index in _order(executable))
+    buffers = [
+        Buffer(owner, pattern.sizes[owner], _intervals(executable, owner))
+        for pattern in patterns.patterns
+        for owner in pattern.sizes
+    ]
+    shared = [value for value in values if value.kind in {AllocKind.ALLOCATE, AllocKind.REUSE}]
+    return GraphPlan(
+        path=path,
+        nodes=tuple(_planned_node(executable, number, step) for number, step in enumerate(plan.steps)),
+        values=values,
+        peak_nbytes=patterns.peak_size,
+        least_possible_nbytes=least_possible_peak(buffers),
+        unshared_nbytes=sum(value.nbytes or 0 for value in shared),
+        weight_nbytes=sum(value.nbytes or 0 for value in values if value.kind is AllocKind.ALLOCATE_STATICALLY),
+        unknown_count=sum(value.nbytes is None for value in shared),
+        subgraphs=tuple(
+            _graph_plan(subgraph.executable, f"{path}/{names[index]}.{attribute}".lstrip("/"))
+            for (index, attribute), subgraph in executable.subgraphs.items()
+        ),
+    )
+
+
+def _order(executable: ExecutableGraph) -> list[int]:
+    """Value indices: what is there from the start, then what each step makes."""
+    plan = executable.plan
+    start = dict.fromkeys((*plan.inputs, *plan.outer_values, *plan.initializers))
+    made = dict.fromkeys(index for step in plan.steps for index in step.outputs if index != ABSENT)
+    return [index for index in {**start, **made} if index != ABSENT]
+
+
+def _planned_node(executable: ExecutableGraph, number: int, step: NodeStep) -> PlannedNode:
+    return PlannedNode(
+        step=number,
+        name=step.node_name,
+        op_type=step.op_type,
+        domain=step.kernel.domain,
+        provider=step.provider,
+        kernel=_kernel_text(step),
+        inputs=_names(executable, step.inputs),
+        outputs=_names(executable, step.outputs),
+    )
+
+
+def _kernel_text(step: NodeStep) -> str:
+    factory = step.kernel.factory
+    function = factory.func if isinstance(factory, functools.partial) else factory
+    module = function.__module__.removeprefix("ortpkg.")
+    if module == "kernels.reference_kernels":
+        return "onnx.reference"
+    if module == "engine.fused_kernel":
+        return "compiled"
+    return module.removeprefix("kernels.")
+
+
+def _names(executable: ExecutableGraph, indices: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple("" if index == ABSENT else executable.plan.values.name_of(index) for index in indices)
+
+
+def _planned_value(executable: ExecutableGraph, patterns: MemoryPatternGroup, index: int) -> PlannedValue:
+    plan, planned = executable.plan, executable.allocation.values[index]
+    pattern = patterns.pattern_of(planned.location)
+    counter = planned.program_counter
+    return PlannedValue(
+        name=plan.values.name_of(index),
+        kind=planned.alloc_kind,
+        device=planned.location.name,
+        buffer=plan.values.name_of(planned.reused_buffer),
+        nbytes=planned.size.nbytes if planned.size is not None and planned.size.is_static else None,
+        size=_size_text(planned.size),
+        offset=None if pattern is None or not _is_laid_out(planned) else pattern.offset_of(planned.reused_buffer),
+        first_step=counter.starts[0] if counter.starts else 0,
+        last_step=counter.ends[-1] if counter.ends else None,
+    )
+
+
+def _is_laid_out(planned: AllocPlanPerValue) -> bool:
+    return planned.alloc_kind in {AllocKind.ALLOCATE, AllocKind.REUSE}
+
+
+def _size_text(size: ByteSize | None) -> str:
+    if size is None:
+        return ""
+    return " x ".join((str(size.nbytes), *size.symbols))
+
+
+def _intervals(executable: ExecutableGraph, owner: int) -> tuple[tuple[int, int], ...]:
+    counter = executable.allocation.buffers[owner]
+    return tuple(zip(counter.starts, counter.ends, strict=True))

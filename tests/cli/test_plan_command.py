@@ -1,0 +1,82 @@
+"""plan: partitions, steps and memory of a model or of a package's variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import onnx.parser
+import pytest
+
+from tests.cli.conftest import DIGITS, RunCommand
+
+MakeModel = Callable[..., Path]
+
+
+@pytest.mark.requirement("P06")
+def test_shows_who_runs_which_nodes(ortpkg: RunCommand, model: MakeModel) -> None:
+    done = ortpkg("plan", model(), "--nodes")
+    assert done.code == 0
+    assert "CPUExecutionProvider  main graph" in done.out
+    assert "Mul" in done.out
+
+
+def test_a_variant_of_a_package_is_planned_by_the_embedded_engine(ortpkg: RunCommand) -> None:
+    plan = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--dim", "batch=8", "--json").json
+    (graph,) = plan["graphs"]
+    assert [step["op_type"] for step in graph["steps"]].count("FusedConv") == 3
+    assert graph["unknown_count"] == 0
+    assert 0 < graph["least_possible_nbytes"] <= graph["peak_nbytes"]
+    assert {value["kind"] for value in graph["values"]} >= {"pre_existing", "allocate", "allocate_output"}
+
+
+def test_without_optimization_the_nodes_are_the_models_own(ortpkg: RunCommand) -> None:
+    plan = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--optimization-level", "none", "--json").json
+    operators = [step["op_type"] for step in plan["graphs"][0]["steps"]]
+    assert "FusedConv" not in operators
+    assert "Conv" in operators or "BatchNormalization" in operators
+
+
+def test_a_backend_that_compiles_shows_its_partition(ortpkg: RunCommand, model: MakeModel) -> None:
+    (partition,) = ortpkg("plan", model(), "--backend", "onnxruntime", "--json").json["partitions"]
+    assert partition["fused_node"]
+    assert [node["op_type"] for node in partition["nodes"]] == ["Mul"]
+
+
+def test_memory_is_listed_and_drawn(ortpkg: RunCommand, tmp_path: Path) -> None:
+    picture = tmp_path / "plan.svg"
+    done = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--dim", "batch=8", "--memory", "--svg", picture)
+    assert done.code == 0
+    assert "memory pattern: peak" in done.out
+    assert "allocate_statically" in done.out
+    assert picture.read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--optimization-level", "bassic"), "did you mean 'basic'?"),
+        (("--dim", "batch"), "--dim takes NAME=SIZE"),
+        (("--dim", "batch=-1"), "--dim takes NAME=SIZE"),
+        (("--variant", "a"), "is a model, not a package"),
+        (("--svg", "/nonexistent/plan.svg"), "the timeline cannot be written"),
+    ],
+)
+def test_usage_errors_say_what_would_be_right(
+    ortpkg: RunCommand, model: MakeModel, words: tuple[str, str], message: str
+) -> None:
+    done = ortpkg("plan", model(), *words)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_a_node_nobody_can_run_is_named(ortpkg: RunCommand, tmp_path: Path) -> None:
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17, "nobody" : 3]> g (float[2] x) => (float[2] y) { y = nobody.Magic(x) }'
+    )
+    path = tmp_path / "magic.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    done = ortpkg("plan", path)
+    assert done.code == 5
+    assert "'Magic' of domain 'nobody', opset 3" in done.err
