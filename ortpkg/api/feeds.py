@@ -1,14 +1,7 @@
-"""Reads a model's inputs from files (npy, npz, png), and writes its outputs to one npz.
-
-Nothing here unpickles, and nothing is allocated before the header that asks for it is checked.
-"""
+"""Reads a model's inputs from files: npy, npz, and png where the input is an image."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,15 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ortpkg.api.array_files import MOST_ARRAY_NBYTES, read_npy, read_npz
 from ortpkg.errors import InvalidFeedError, UsageError, quoted
 from ortpkg.names import did_you_mean
 
 Array = npt.NDArray[Any]
-
-#: The largest array that an input file may hold, in bytes.
-MOST_ARRAY_NBYTES = 1 << 32
-#: The most arrays in one npz file.
-MOST_ARRAYS = 10_000
 
 _NUMPY_NAMES = {
     "tensor(float)": "float32",
@@ -46,51 +35,6 @@ class NodeArg(Protocol):
     def type(self) -> str: ...
     @property
     def shape(self) -> Sequence[int | str | None]: ...
-
-
-def read_npy(path: Path) -> Array:
-    """The array in an npy file. UsageError where it is missing, too large, damaged or holds Python objects."""
-    try:
-        with path.open("rb") as file:
-            _check_npy_header(file, path.name)
-            file.seek(0)
-            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"cannot read {quoted(path)}: {error}") from error
-
-
-def read_npz(path: Path) -> dict[str, Array]:
-    """The arrays in an npz file by name. UsageError as for :func:`read_npy`."""
-    arrays: dict[str, Array] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if len(members) > MOST_ARRAYS:
-                raise UsageError(f"{quoted(path)} holds {len(members)} arrays; at most {MOST_ARRAYS} are read")
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                if member.file_size > MOST_ARRAY_NBYTES:
-                    raise UsageError(f"{quoted(path)}: array {quoted(name)} is too large ({member.file_size} bytes)")
-                with archive.open(member) as file:
-                    _check_npy_header(file, name)
-                with archive.open(member) as file:
-                    arrays[name] = np.asarray(np.lib.format.read_array(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise UsageError(f"cannot read {quoted(path)}: {error}") from error
-    return arrays
-
-
-def _check_npy_header(file: Any, name: str) -> None:
-    version = np.lib.format.read_magic(file)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = reader(file)
-    if dtype.hasobject:
-        raise ValueError(f"array {quoted(name)} holds pickled Python objects, which are never loaded")
-    nbytes = dtype.itemsize
-    for size in shape:
-        nbytes *= size
-    if nbytes > MOST_ARRAY_NBYTES:
-        raise ValueError(f"array {quoted(name)} says it has {nbytes} bytes; at most {MOST_ARRAY_NBYTES} are read")
 
 
 def read_feeds(
@@ -149,7 +93,7 @@ def read_picture(path: Path, argument: NodeArg, value_range: tuple[float, float]
 
     Channels (1 grey, 3 RGB) and layout (channels first or last) follow the input's shape; a fixed height and width are
     met by resampling. Values go from black to white over ``value_range``, by default 0 to 255 for integer inputs and
-    0 to 1 for floating-point ones.
+    0 to 1 for floating-point ones; a grey picture of 16 bits keeps its finer steps.
     """
     shape = [size if isinstance(size, int) else None for size in argument.shape]
     layout = _image_layout(shape)
@@ -187,6 +131,7 @@ def _image_layout(shape: Sequence[int | None]) -> tuple[int, bool, int | None, i
 
 
 def _decode(path: Path, mode: str, size: tuple[int | None, int | None]) -> Array:
+    """The picture's values, 0 to 255, as rows of grey ("L") or of red, green and blue ("RGB")."""
     try:
         from PIL import Image  # an extra: only pictures need it
     except ImportError as error:
@@ -196,26 +141,18 @@ def _decode(path: Path, mode: str, size: tuple[int | None, int | None]) -> Array
             if picture.width * picture.height > MOST_ARRAY_NBYTES // 16:
                 raise UsageError(f"{quoted(path)} is too large: {picture.width} x {picture.height} pixels")
             wanted = (size[0] or picture.width, size[1] or picture.height)
-            pixels = picture.convert(mode)
-            return np.asarray(pixels if pixels.size == wanted else pixels.resize(wanted))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise UsageError(f"cannot read {quoted(path)} as PNG: {error}") from error
-
-
-def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes arrays into one npz file; the file appears whole or not at all. UsageError where it cannot be written."""
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                np.savez(file, allow_pickle=False, **dict(arrays))
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot write {quoted(path)}: {error}") from error
+            is_deep = picture.mode.startswith("I")
+            # Pillow's own conversion of 16 bits to 8 clips instead of scaling.
+            pixels = Image.fromarray(np.asarray(picture, np.float32) / 257) if is_deep else picture.convert(mode)
+            values = np.asarray(pixels if pixels.size == wanted else pixels.resize(wanted))
+    except UsageError:
+        raise
+    except Exception as error:  # a damaged picture makes Pillow's decoders raise many kinds
+        raise UsageError(f"cannot read {quoted(path)} as PNG: {quoted(error)[1:-1]}") from error
+    if is_deep:
+        values = np.clip(values, 0, 255)  # resampling overshoots
+        return np.repeat(values[:, :, np.newaxis], 3, axis=2) if mode == "RGB" else values
+    return values
 
 
 def _list(names: Mapping[str, object]) -> str:

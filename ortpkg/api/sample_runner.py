@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.api.feeds import read_npz
+from ortpkg.api.array_files import read_npz
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.documents import read_document
 from ortpkg.package.samples import Display, DisplayKind, SampleSet, Tolerance

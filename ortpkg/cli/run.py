@@ -143,7 +143,8 @@ class _Runner:
     # --- the caller's inputs -----------------------------------------------------------------------------------------
 
     def run_inputs(self, assignments: list[str], output: Path | None, run_options: Any) -> int:
-        from ortpkg.api.feeds import read_feeds, write_npz  # numpy
+        from ortpkg.api.array_files import write_npz  # numpy
+        from ortpkg.api.feeds import read_feeds
 
         ranges = {value.name: value.value_range for value in self.package.inputs if value.value_range is not None}
         feeds = read_feeds(assignments, self.session.get_inputs(), ranges)

@@ -1,0 +1,201 @@
+"""Arrays in files: reads npy and npz files from strangers, and writes outputs into one npz.
+
+Nothing here unpickles. Before anything is allocated, the header that asks for it is checked, and so is that the file is
+long enough for what the header says.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.errors import UsageError, quoted
+
+Array = npt.NDArray[Any]
+
+#: The largest array that an input file may hold, in bytes.
+MOST_ARRAY_NBYTES = 1 << 32
+#: The most arrays in one npz file.
+MOST_ARRAYS = 10_000
+#: Deflate makes at most 1032 bytes of one; bzip2 and LZMA, which npz files do not use, make far more.
+_MOST_EXPANSION = 1032
+
+
+def read_npy(path: Path) -> Array:
+    """The array in an npy file. UsageError where it is missing, too large, damaged or holds Python objects."""
+    with _read_errors(path), path.open("rb") as file:
+        return _read_array(file, path.name, os.fstat(file.fileno()).st_size)
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """The arrays in an npz file by name. UsageError as for :func:`read_npy`."""
+    arrays: dict[str, Array] = {}
+    with _read_errors(path), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if len(members) > MOST_ARRAYS:
+            raise ValueError(f"it holds {len(members)} arrays; at most {MOST_ARRAYS} are read")
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if name in arrays:
+                raise ValueError(f"array {quoted(name)} is there twice")
+            if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise ValueError(f"array {quoted(name)} is compressed in a way that npz files do not use")
+            with archive.open(member) as file:
+                arrays[name] = _read_array(
+                    file, name, min(member.file_size, member.compress_size * _MOST_EXPANSION + _MOST_EXPANSION)
+                )
+                if file.read(1):  # only at its end is the checksum of a member compared
+                    raise ValueError(f"array {quoted(name)} is followed by other bytes")
+    return arrays
+
+
+@contextmanager
+def _read_errors(path: Path) -> Iterator[None]:
+    """Whatever a damaged file makes zipfile, its decompressors and numpy's parser raise (some twelve kinds), typed."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        reason = str(error) if isinstance(error, OSError | ValueError) and str(error) else repr(error)
+        # A reason can hold bytes of the file, so it is quoted as any text of a stranger's is.
+        raise UsageError(f"cannot read {quoted(path)}: {quoted(reason)[1:-1]}") from error
+
+
+def _read_array(file: IO[bytes], name: str, file_nbytes: int) -> Array:
+    shape, is_fortran, dtype = _read_header(file)
+    if dtype.hasobject:
+        raise ValueError(f"array {quoted(name)} holds pickled Python objects, which are never loaded")
+    count = 1
+    for size in shape:
+        count *= size
+    nbytes = count * dtype.itemsize
+    if any(size < 0 for size in shape) or (count and not dtype.itemsize):
+        raise ValueError(f"array {quoted(name)} says it has the shape {shape} of {dtype.itemsize} bytes each")
+    if nbytes > MOST_ARRAY_NBYTES:
+        raise ValueError(f"array {quoted(name)} says it has {nbytes} bytes; at most {MOST_ARRAY_NBYTES} are read")
+    if nbytes > file_nbytes:
+        raise ValueError(f"array {quoted(name)} says it has {nbytes} bytes; the file is too short for that")
+    data = bytearray(nbytes)
+    view = memoryview(data)
+    done = 0
+    while done < nbytes:
+        chunk = file.read(min(nbytes - done, 1 << 24))
+        if not chunk:
+            raise ValueError(f"array {quoted(name)} ends after {done} of {nbytes} bytes")
+        view[done : done + len(chunk)] = chunk
+        done += len(chunk)
+    flat = np.frombuffer(data, dtype=dtype, count=count)
+    return flat.reshape(shape, order="F" if is_fortran else "C")
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    if version not in {(1, 0), (2, 0), (3, 0)}:
+        raise ValueError(f"npy files of version {version[0]}.{version[1]} are not known")
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return reader(file)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Writes arrays into one npz file that ``numpy.load`` reads without unpickling.
+
+    A new file, or one that replaces another, appears whole or not at all, with the permissions of the file that it
+    replaces or those that the process gives new files. A symbolic link is followed; what is no regular file (a device,
+    a pipe) is written to.
+
+    Texts become fixed-width unicode. The tensors of a sequence are written one by one, as ``name.0``, ``name.1``, ...
+
+    Raises UsageError where it cannot be written, or an output is something that npz files do not hold.
+    """
+    written = {name: array for output, value in arrays.items() for name, array in _storable(output, value)}
+    try:
+        real = Path(os.path.realpath(path))
+        try:
+            mode: int | None = real.stat().st_mode
+        except FileNotFoundError:
+            mode = None
+        if mode is not None and not stat.S_ISREG(mode):
+            with real.open("wb") as file:
+                _write_zip(_Stream(file), written)
+        else:
+            if mode is not None and not os.access(real, os.W_OK):
+                raise PermissionError("it is read-only")
+            _replace(real, written, mode)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"cannot write {quoted(path)}: {quoted(reason)[1:-1]}") from error
+
+
+def _replace(path: Path, arrays: Mapping[str, Array], mode: int | None) -> None:
+    temporary = path.with_name(f".ortpkg-{uuid4().hex}.tmp")
+    # Mode 666 less the umask is what programs give new files; temporary files of the library are for the owner alone.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            _write_zip(file, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            temporary.chmod(stat.S_IMODE(mode))
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+class _Stream:
+    """A file that is only written to: zipfile asks no device where it is, which /dev/null answers with 0."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
+        self.flush = file.flush
+
+
+def _write_zip(file: Any, arrays: Mapping[str, Array]) -> None:
+    # numpy.savez takes names as keywords: an output named "file" or "allow_pickle" could not be written.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _storable(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+    """The arrays that an output is written as."""
+    if "\0" in name:
+        raise UsageError(f"output {quoted(name)} cannot be written: names in npz files end at a NUL")
+    if isinstance(value, list | tuple):
+        for place, each in enumerate(value):
+            yield from _storable(f"{name}.{place}", each)
+        return
+    if value is None or isinstance(value, Mapping):
+        what = "a map" if isinstance(value, Mapping) else "nothing"
+        raise UsageError(f"output {quoted(name)} cannot be written: it is {what}, and npz files hold arrays")
+    array = np.asarray(value)
+    if array.dtype.kind in "OT":
+        array = _as_unicode(name, array)
+    yield name, array
+
+
+def _as_unicode(name: str, array: Array) -> Array:
+    """Texts as fixed-width unicode, which is read without unpickling."""
+    objects = array.astype(object)
+    texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in objects.ravel()]
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"output {quoted(name)} cannot be written: it holds Python objects, not numbers or texts")
+    if any(text.endswith("\0") for text in texts):
+        raise UsageError(f"output {quoted(name)} cannot be written: npz files drop the NUL at the end of a text")
+    return np.array(texts, dtype=np.str_).reshape(array.shape)
