@@ -121,6 +121,20 @@ class UsageError(OrtpkgError):
     exit_code = ExitCode.USAGE
 
 
+class ProfileError(UsageError):
+    """A machine profile cannot be read, or is not one.
+
+    Attributes:
+        file: the profile's file, or the name that was asked for.
+        pointer: JSON pointer (RFC 6901) to the first thing that is wrong; "" is the whole document.
+    """
+
+    def __init__(self, message: str, *, file: Path | str, pointer: str = "") -> None:
+        super().__init__(message)
+        self.file = file
+        self.pointer = pointer
+
+
 class CancelledError(OrtpkgError):
     """The caller cancelled a run or a command; nothing is half-done."""
 

@@ -33,6 +33,10 @@ class HardwareDevice:
         architecture: archspec's microarchitecture name for a CPU, the vendor's architecture name otherwise.
         metadata: everything else ("driver", "driver_version", "instruction_sets", ...).
         source: who says so, e.g. "sysfs", "openvino".
+        free_memory_nbytes: of ``memory_nbytes``, what nobody used when it was asked; None where unknown. It changes
+            from one moment to the next, so it is neither compared nor part of a fingerprint.
+        fact_sources: an attribute's name, or "metadata.<key>" → who says so, where that is not ``source``; not
+            compared.
     """
 
     type: DeviceType
@@ -45,6 +49,12 @@ class HardwareDevice:
     architecture: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
+    free_memory_nbytes: int | None = field(default=None, compare=False)
+    fact_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def source_of(self, fact: str) -> str:
+        """Who says what an attribute ("memory_nbytes") or an entry ("metadata.driver_version") says."""
+        return self.fact_sources.get(fact, self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,10 @@ from ortpkg.devices.machine import Machine
 
 
 def hardware_device_to_json(device: HardwareDevice) -> dict[str, Any]:
-    """``type`` is lower case; a null is "unknown"; PCI numbers are integers, 0 where unknown."""
+    """``type`` is lower case; a null is "unknown"; PCI numbers are integers, 0 where unknown.
+
+    Only what stays the same while the machine does, so that it can be part of a fingerprint.
+    """
     return {
         "type": device.type.value,
         "name": device.name,
@@ -22,6 +25,15 @@ def hardware_device_to_json(device: HardwareDevice) -> dict[str, Any]:
         "architecture": device.architecture,
         "metadata": _sorted(device.metadata),
         "source": device.source,
+    }
+
+
+def known_facts_to_json(device: HardwareDevice) -> dict[str, Any]:
+    """The same with what changes from moment to moment (``free_memory_nbytes``), and who says each fact."""
+    return {
+        **hardware_device_to_json(device),
+        "free_memory_nbytes": device.free_memory_nbytes,
+        "fact_sources": _sorted(device.fact_sources),
     }
 
 

@@ -34,6 +34,7 @@ SCHEMA_NAMES = (
     "pipeline",
     "samples",
     "digests",
+    "machine_profile",
 )
 
 _MOST_FINDINGS = 1000  # a document with more is not written by mistake

@@ -65,6 +65,32 @@ def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
     raise UnknownExecutionProviderError(_unknown_message(ep_name, name, backend), ep_name=name)
 
 
+def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory | None:
+    """The factory that is installed here for exactly this EP, backend and version; None where there is none.
+
+    An embedded provider is this ortpkg's wherever a profile leaves its version open. Plug-ins are not imported. What an
+    onnxruntime of that version has is asked in a child process; a failure is a None.
+    """
+    built_in = BUILT_IN_FACTORIES.get(ep_name)
+    factory = built_in() if built_in is not None else None
+    if factory is None or factory.backend != backend:
+        factory = OnnxRuntimeEpFactory(ep_name) if backend == "onnxruntime" else None
+    if factory is None or not factory.is_available():
+        return None
+    if backend == "embedded" and not version:
+        return factory
+    if not version or factory.version != version:
+        return None
+    return factory if backend != "onnxruntime" or ep_name in _names_of_onnxruntime() else None
+
+
+def _names_of_onnxruntime() -> tuple[str, ...]:
+    try:
+        return list_ep_names(())
+    except ExecutionProviderError:
+        return ()
+
+
 def available_factories(hardware: Sequence[HardwareDevice], *, named: Collection[str] = ()) -> AvailableFactories:
     """Every factory whose library is installed, in default priority order; plug-ins only if in ``named``.
 

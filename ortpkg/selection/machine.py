@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.probe import probe
+from ortpkg.devices.profiles import MachineProfile
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.ep_registry import available_factories
+from ortpkg.providers.ep_registry import available_factories, installed_factory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,4 +78,24 @@ def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Colle
             notes.append(f"{factory.ep_name} ({factory.backend}) failed to report its devices: {what}")
     return MachineOffer(
         machine=machine, ep_devices=tuple(ep_devices), factories=found.factories, notes=tuple(dict.fromkeys(notes))
+    )
+
+
+def offer_of_profile(profile: MachineProfile) -> MachineOffer:
+    """What the machine of a profile offers: its EP devices, exactly as the profile has them.
+
+    A compatibility string is rated by a factory that is installed here only where that is the same EP, on the same
+    backend in the same version; otherwise its rating is COMPATIBILITY_UNKNOWN. No plug-in is imported.
+    """
+    wanted = dict.fromkeys((each.ep_name, each.backend, each.ep_version) for each in profile.ep_devices)
+    found = [installed_factory(ep_name, backend=backend, version=version) for ep_name, backend, version in wanted]
+    return MachineOffer(
+        machine=profile.machine,
+        ep_devices=profile.ep_devices,
+        factories=tuple(factory for factory in found if factory is not None),
+        notes=(
+            (f"the machine profile {quoted(profile.name)} is constructed: nobody probed such a machine",)
+            if profile.constructed
+            else ()
+        ),
     )

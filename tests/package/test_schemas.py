@@ -79,6 +79,28 @@ VALID: dict[str, list[dict[str, Any]]] = {
             "files": {"a": {"digests": [HEX], "nbytes": 0}},
         }
     ],
+    "machine_profile": [
+        {
+            "schema_version": "1.0", "kind": "machine_profile", "name": "n",
+            "machine": {"os": "linux", "hardware": [{"type": "cpu"}]},
+        },
+        {
+            "schema_version": "1.0", "kind": "machine_profile", "name": "n", "description": "", "constructed": True,
+            "machine": {
+                "os": "windows", "os_version": None, "notes": ["x"],
+                "hardware": [{
+                    "type": "gpu", "name": "", "vendor": "", "vendor_id": 1, "device_id": 0, "is_discrete": None,
+                    "memory_nbytes": None, "free_memory_nbytes": 0, "architecture": None, "metadata": {"a": "b"},
+                    "source": "s", "fact_sources": {},
+                }],
+            },
+            "ep_devices": [{
+                "ep": "e", "ep_vendor": "", "ep_version": "", "backend": "b", "device": None, "ep_metadata": {},
+                "ep_options": {"a": "b"},
+            }],
+            "software": {"onnxruntime": "1"}, "additional_metadata": None,
+        },
+    ],
 }  # fmt: skip
 
 

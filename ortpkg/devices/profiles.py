@@ -1,0 +1,230 @@
+"""Machine profiles: a machine, what execution providers offer on it and which software it has, as a file.
+
+``ortpkg devices --export`` writes one, ``--profile`` takes one, so that selection can be asked about a machine that is
+not this one. The built-in profiles are constructed from public documentation, and say so; nobody probed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.json_form import known_facts_to_json
+from ortpkg.devices.machine import Machine
+from ortpkg.devices.profile_document import fail_at, parse_profile_document, read_profile_document
+from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.errors import ProfileError, quoted
+from ortpkg.names import did_you_mean
+
+#: Names of the profiles that are shipped.
+BUILT_IN_PROFILES: tuple[str, ...] = (
+    "intel-core-ultra-laptop",
+    "plain-server",
+    "rtx-workstation",
+    "snapdragon-x-laptop",
+)
+_SCHEMA_VERSION = "1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineProfile:
+    """A machine as a value, with what execution providers offer on it.
+
+    Attributes:
+        name, description: for people.
+        constructed: it was put together from documentation; nobody probed such a machine.
+        machine: its hardware and operating system.
+        ep_devices: what execution providers offer there; each one's device is one of ``machine.hardware``, or None.
+        software: library → version there, e.g. {"onnxruntime": "1.31.1"}.
+    """
+
+    name: str
+    machine: Machine
+    description: str = ""
+    constructed: bool = False
+    ep_devices: tuple[EpDevice, ...] = ()
+    software: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_profile(name_or_path: str | Path) -> MachineProfile:
+    """The built-in profile of that name, or the one in that file.
+
+    A file whose name is a built-in one is reached by a path ("./plain-server").
+
+    Raises:
+        ProfileError: there is none, or it is not a profile; ``file`` and ``pointer`` say where, the message what would
+            be right.
+    """
+    if isinstance(name_or_path, str) and name_or_path in BUILT_IN_PROFILES:
+        path = Path(__file__).parent / "built_in_profiles" / f"{name_or_path}.json"
+        return profile_from_json(read_profile_document(path), path)
+    path = Path(name_or_path)
+    if not _exists(path):
+        known = ", ".join(BUILT_IN_PROFILES)
+        raise ProfileError(
+            f"there is no machine profile {quoted(name_or_path)}{did_you_mean(str(name_or_path), BUILT_IN_PROFILES)}: "
+            f"it is neither a file nor one of {known}",
+            file=name_or_path,
+        )
+    return profile_from_json(read_profile_document(path), path)
+
+
+def parse_profile(data: bytes, *, file: str = "profile") -> MachineProfile:
+    """The same for the bytes of a profile."""
+    return profile_from_json(parse_profile_document(data, file), file)
+
+
+def profile_from_json(document: Mapping[str, Any], file: Path | str) -> MachineProfile:
+    """A profile from a document that keeps the schema. ProfileError where an EP device names no device."""
+    hardware = tuple(_hardware_device(entry) for entry in document["machine"]["hardware"])
+    notes = list(document["machine"].get("notes", ()))
+    ep_devices = []
+    for place, entry in enumerate(document.get("ep_devices", ())):
+        pointer = f"/ep_devices/{place}"
+        ep_devices.append(_ep_device(entry, hardware, file, pointer))
+        notes += _ep_name_notes(entry["ep"], pointer)
+    return MachineProfile(
+        name=document["name"],
+        description=document.get("description", ""),
+        constructed=document.get("constructed", False),
+        machine=Machine(
+            os=document["machine"]["os"],
+            os_version=document["machine"].get("os_version"),
+            hardware=hardware,
+            notes=tuple(dict.fromkeys(notes)),
+        ),
+        ep_devices=tuple(ep_devices),
+        software=dict(document.get("software", {})),
+    )
+
+
+def profile_to_json(profile: MachineProfile) -> dict[str, Any]:
+    """The document that :func:`read_profile` reads back to an equal profile."""
+    machine = profile.machine
+    return {
+        "schema_version": _SCHEMA_VERSION,
+        "kind": "machine_profile",
+        "name": profile.name,
+        "description": profile.description,
+        "constructed": profile.constructed,
+        "machine": {
+            "os": machine.os,
+            "os_version": machine.os_version,
+            "hardware": [known_facts_to_json(device) for device in machine.hardware],
+            "notes": list(machine.notes),
+        },
+        "ep_devices": [_ep_device_to_json(each, machine.hardware) for each in profile.ep_devices],
+        "software": {name: profile.software[name] for name in sorted(profile.software)},
+    }
+
+
+def make_profile(
+    name: str, machine: Machine, ep_devices: Sequence[EpDevice], *, software: Mapping[str, str], description: str = ""
+) -> MachineProfile:
+    """A profile of a machine that was probed, with what backends know of its devices filled in.
+
+    A device that only a backend knows is added to the hardware, so that every EP device's device is part of it.
+    """
+    hardware = list(machine.hardware)
+    found: list[EpDevice] = []
+    for ep_device in ep_devices:
+        if ep_device.device is None:
+            found.append(ep_device)
+            continue
+        place = next((place for place, each in enumerate(hardware) if _is_same(each, ep_device.device)), len(hardware))
+        if place == len(hardware):
+            hardware.append(ep_device.device)
+        else:
+            hardware[place] = with_facts_of(hardware[place], ep_device.device)
+        found.append(replace(ep_device, device=hardware[place]))
+    # A later backend may have added facts to a device that an earlier one reported.
+    complete = [
+        each if each.device is None else replace(each, device=next(h for h in hardware if _is_same(h, each.device)))
+        for each in found
+    ]
+    return MachineProfile(
+        name=name,
+        description=description,
+        machine=replace(machine, hardware=tuple(hardware)),
+        ep_devices=tuple(complete),
+        software=dict(software),
+    )
+
+
+def with_facts_of(device: HardwareDevice, told: HardwareDevice) -> HardwareDevice:
+    """``device`` with the facts that it lacks and ``told`` (the same device, as a backend knows it) has."""
+    names = ("is_discrete", "memory_nbytes", "free_memory_nbytes", "architecture")
+    learned = {
+        name: getattr(told, name) for name in names if getattr(device, name) is None and getattr(told, name) is not None
+    }
+    if not learned:
+        return device
+    sources = {**device.fact_sources, **{name: told.source_of(name) for name in learned}}
+    return replace(device, **learned, fact_sources=sources)
+
+
+def _is_same(one: HardwareDevice, other: HardwareDevice) -> bool:
+    """Whether both are the same piece of hardware, one of them perhaps with more known about it."""
+    return _identity(one) == _identity(other)
+
+
+def _identity(device: HardwareDevice) -> tuple[object, ...]:
+    places = tuple(device.metadata.get(key) for key in ("pci_address", "platform_device"))
+    return (device.type, device.name, device.vendor_id, device.device_id, places)
+
+
+def _hardware_device(entry: Mapping[str, Any]) -> HardwareDevice:
+    facts = dict(entry)
+    for name in ("vendor_id", "device_id", "memory_nbytes", "free_memory_nbytes"):
+        if facts.get(name) is not None:
+            facts[name] = int(facts[name])  # JSON Schema takes 1.0 for an integer
+    return HardwareDevice(**{**facts, "type": DeviceType(facts["type"])})
+
+
+def _ep_device(
+    entry: Mapping[str, Any], hardware: Sequence[HardwareDevice], file: Path | str, pointer: str
+) -> EpDevice:
+    place = entry["device"]
+    if place is not None and place >= len(hardware):
+        fail_at(
+            file,
+            f"{pointer}/device",
+            f"there is no device {int(place)} (must be a place in machine.hardware, 0 to {len(hardware) - 1}, or null)",
+        )
+    return EpDevice(
+        ep_name=resolve_ep_name(entry["ep"]),
+        device=None if place is None else hardware[int(place)],
+        ep_vendor=entry.get("ep_vendor", ""),
+        ep_version=entry.get("ep_version", ""),
+        backend=entry.get("backend", "onnxruntime"),
+        ep_metadata=dict(entry.get("ep_metadata", {})),
+        ep_options=dict(entry.get("ep_options", {})),
+    )
+
+
+def _ep_name_notes(ep_name: str, pointer: str) -> list[str]:
+    """A note where a name is near one of ONNX Runtime's and is none of them; it may be a plug-in's all the same."""
+    suggestion = None if is_known_ep(resolve_ep_name(ep_name)) else suggest_ep_name(ep_name)
+    return [f"{pointer}/ep: {quoted(ep_name)} (did you mean {quoted(suggestion)}?)"] if suggestion else []
+
+
+def _ep_device_to_json(ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> dict[str, Any]:
+    return {
+        "ep": ep_device.ep_name,
+        "ep_vendor": ep_device.ep_vendor,
+        "ep_version": ep_device.ep_version,
+        "backend": ep_device.backend,
+        "device": None if ep_device.device is None else hardware.index(ep_device.device),
+        "ep_metadata": {key: ep_device.ep_metadata[key] for key in sorted(ep_device.ep_metadata)},
+        "ep_options": {key: ep_device.ep_options[key] for key in sorted(ep_device.ep_options)},
+    }
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
