@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from ortpkg.api.run_limits import SharedRunOptions
 from ortpkg.errors import InvalidFeedError, RunError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import PackageInfo, ValueInfo
 from ortpkg.package.pipeline import ComponentStep, Pipeline, RepeatStep, Step, read_pipeline
+from ortpkg.session.options import RunOptions
+
+if TYPE_CHECKING:
+    from ortpkg.session.placement import Placement
 
 
 class ComponentSession(Protocol):
@@ -21,6 +26,7 @@ class ComponentSession(Protocol):
     ) -> list[Any]: ...
     def get_inputs(self) -> Sequence[Any]: ...
     def get_outputs(self) -> Sequence[Any]: ...
+    def get_placement(self) -> Placement: ...
 
 
 class PipelineSession:
@@ -45,6 +51,10 @@ class PipelineSession:
     def get_outputs(self) -> tuple[ValueInfo, ...]:
         return self.pipeline.outputs
 
+    def get_placement(self) -> dict[str, Placement]:
+        """Component → what runs where of its session."""
+        return {component: session.get_placement() for component, session in self.sessions.items()}
+
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
@@ -53,10 +63,11 @@ class PipelineSession:
         Args:
             output_names: which of the pipeline's outputs to return; None for all, in order.
             input_feed: a value for each of the pipeline's inputs.
-            run_options: passed to every component's run.
+            run_options: ``timeout_s`` and ``memory_limit_nbytes`` hold for the whole run, all rounds of its loops
+                included; ``terminate`` ends it, between two components too.
 
-        Raises InvalidFeedError for an input or output name that the pipeline does not have, and what the components'
-        sessions raise.
+        Raises InvalidFeedError for an input or output name that the pipeline does not have, LimitExceededError for a
+        limit that is passed, CancelledError, and what the components' sessions raise.
         """
         names = [value.name for value in self.pipeline.outputs]
         for name in output_names or ():
@@ -66,7 +77,9 @@ class PipelineSession:
                 )
         self._check_feed(input_feed)
         values = dict(input_feed)
-        self._run_steps(self.pipeline.steps, values, run_options)
+        limits = SharedRunOptions.of(RunOptions() if run_options is None else run_options)
+        with limits.whole_time():
+            self._run_steps(self.pipeline.steps, values, limits, 0)
         return [values[name] for name in (output_names or names)]
 
     def _check_feed(self, feed: Mapping[str, Any]) -> None:
@@ -80,32 +93,45 @@ class PipelineSession:
             if name not in feed:
                 raise InvalidFeedError(f"the pipeline's input {quoted(name)} is not fed", name=name)
 
-    def _run_steps(self, steps: Sequence[Step], values: dict[str, Any], run_options: Any) -> None:
+    def _run_steps(
+        self, steps: Sequence[Step], values: dict[str, Any], limits: SharedRunOptions, collected_nbytes: int
+    ) -> None:
+        """Runs ``steps`` on ``values``; ``collected_nbytes``: what the loops around them have collected so far."""
         for step in steps:
             if isinstance(step, RepeatStep):
-                self._run_repeat(step, values, run_options)
-            else:
-                self._run_component(step, values, run_options)
+                self._run_repeat(step, values, limits, collected_nbytes)
+                continue
+            limits.held_nbytes = collected_nbytes + _nbytes(values.values())
+            limits.check()
+            feed = {name: values[source] for name, source in step.inputs.items()}
+            results = self.sessions[step.component].run(list(step.outputs), feed, limits)
+            values.update(zip(step.outputs.values(), results, strict=True))
 
-    def _run_component(self, step: ComponentStep, values: dict[str, Any], run_options: Any) -> None:
-        session = self.sessions[step.component]
-        feed = {name: values[source] for name, source in step.inputs.items()}
-        results = session.run(list(step.outputs), feed, run_options)
-        values.update(zip(step.outputs.values(), results, strict=True))
-
-    def _run_repeat(self, step: RepeatStep, values: dict[str, Any], run_options: Any) -> None:
+    def _run_repeat(
+        self, step: RepeatStep, values: dict[str, Any], limits: SharedRunOptions, collected_nbytes: int
+    ) -> None:
         carried = {name: values[name] for name in step.carry}
         collected: dict[str, list[Any]] = {name: [] for name in step.collect}
         for _ in range(step.times):
             inside = {**values, **carried}
-            self._run_steps(step.steps, inside, run_options)
+            limits.check()
+            self._run_steps(step.steps, inside, limits, collected_nbytes)
             carried = {name: inside[replacement] for name, replacement in step.carry.items()}
             for name, rounds in collected.items():
                 rounds.append(inside[name])
+                collected_nbytes += _nbytes([inside[name]])
             if step.stop is not None and bool(np.all(np.asarray(inside[step.stop.value]) == step.stop.equals)):
                 break
         values.update(carried)
+        # Stacked beside the rounds, everything that was collected is there twice for a moment.
+        limits.held_nbytes = 2 * collected_nbytes + _nbytes(values.values())
+        limits.check()
         values.update({name: _stack(name, rounds) for name, rounds in collected.items()})
+
+
+def _nbytes(values: Iterable[Any]) -> int:
+    """The bytes of ``values``, each counted once; those of Python objects are not known."""
+    return sum(getattr(value, "nbytes", 0) for value in {id(value): value for value in values}.values())
 
 
 def _stack(name: str, rounds: Sequence[Any]) -> Any:

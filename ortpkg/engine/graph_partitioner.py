@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
 from ortpkg.errors import (
@@ -22,7 +22,7 @@ from ortpkg.errors import (
     OrtpkgError,
     quoted,
 )
-from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph import Graph, Initializer, Node
 from ortpkg.graph.schemas import constraint_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
@@ -45,6 +45,8 @@ class Partition:
     Attributes:
         provider: its name.
         graph_path: "" for the main graph, else the way to the sub-graph, e.g. ``"if_0.then_branch"``.
+        weights_of: node name → bytes of the constants that it is the first of the nodes to read, in a fused node with
+            those of graphs inside it. What an earlier partition of the same provider reads counts there.
         node_names, op_types: the nodes, as they were before fusing.
         fused_node: name of the node that stands for them; "" where the nodes run one by one.
     """
@@ -54,6 +56,11 @@ class Partition:
     op_types: tuple[str, ...]
     fused_node: str = ""
     graph_path: str = ""
+    weights_of: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def weight_nbytes(self) -> int:
+        return sum(self.weights_of.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +88,21 @@ def partition_graph(graph: Graph, providers: Sequence[ExecutionProvider], *, gra
         CompileError: a provider compiles a wrong number of nodes, or fails.
         ExecutionProviderError: a capability breaks the contract.
     """
-    own = _Partitioner(graph, providers, graph_path).partition()
+    return _partition_with_subgraphs(graph, providers, graph_path, {})
+
+
+def _partition_with_subgraphs(
+    graph: Graph, providers: Sequence[ExecutionProvider], graph_path: str, counted: dict[str, set[int]]
+) -> PartitionResult:
+    """``counted``: provider → identities of the constants that it reads, as far as they were seen."""
+    own = _Partitioner(graph, providers, graph_path, counted).partition()
     partitions, fused = list(own.partitions), dict(own.fused)
     for node in graph.nodes:
         if node in own.fused:
             continue
         for attribute, subgraph in node.subgraphs.items():
             path = f"{graph_path}/{node.name}.{attribute}" if graph_path else f"{node.name}.{attribute}"
-            inner = partition_graph(subgraph, providers, graph_path=path)
+            inner = _partition_with_subgraphs(subgraph, providers, path, counted)
             partitions += inner.partitions
             fused.update(inner.fused)
     return PartitionResult(partitions=tuple(partitions), fused=fused)
@@ -123,10 +137,13 @@ def find_kernels(
 
 
 class _Partitioner:
-    def __init__(self, graph: Graph, providers: Sequence[ExecutionProvider], graph_path: str) -> None:
+    def __init__(
+        self, graph: Graph, providers: Sequence[ExecutionProvider], graph_path: str, counted: dict[str, set[int]]
+    ) -> None:
         self._graph = graph
         self._providers = providers
         self._path = graph_path
+        self._counted = counted
         self._partitions: list[Partition] = []
         self._fused: dict[Node, FusedKernel] = {}
 
@@ -143,7 +160,7 @@ class _Partitioner:
         for node in left_over:
             self._graph.assign(node, last.name)
         if left_over:
-            self._partitions.append(_partition(last, left_over, self._path))
+            self._add_partition(last, left_over, self._graph)
 
     def _place(self, provider: ExecutionProvider) -> None:
         """Asks one provider, assigns its single nodes, fuses and compiles its sub-graphs."""
@@ -166,7 +183,7 @@ class _Partitioner:
                     replaced.append(nodes)
                     order = topological_order(self._graph)
         if single:
-            self._partitions.append(_partition(provider, single, self._path))
+            self._add_partition(provider, single, self._graph)
         self._compile(provider, fused, replaced)
 
     def _single_node(self, provider: ExecutionProvider, capability: ComputeCapability) -> Node | None:
@@ -236,7 +253,25 @@ class _Partitioner:
             self._fused[fused_node.node] = FusedKernel(
                 provider=provider.name, compute_info=compute_info, body=fused_node.body
             )
-            self._partitions.append(_partition(provider, nodes, self._path, fused_node=fused_node.node.name))
+            self._add_partition(provider, nodes, fused_node.body, fused_node=fused_node.node.name)
+
+    def _add_partition(
+        self, provider: ExecutionProvider, nodes: Sequence[Node], graph: Graph, *, fused_node: str = ""
+    ) -> None:
+        """``graph``: the one that has the nodes: a fused node's body, else the partitioner's own."""
+        counted = self._counted.setdefault(provider.name, set())
+        partition = Partition(
+            provider=provider.name,
+            node_names=tuple(node.name for node in nodes),
+            op_types=tuple(node.op_type for node in nodes),
+            fused_node=fused_node,
+            graph_path=self._path,
+            weights_of={
+                node.name: sum(constant.nbytes for constant in _constants_of(graph, node, bool(fused_node), counted))
+                for node in nodes
+            },
+        )
+        self._partitions.append(partition)
 
 
 def _no_kernel(
@@ -255,14 +290,17 @@ def _no_kernel(
     )
 
 
-def _partition(provider: ExecutionProvider, nodes: Sequence[Node], path: str, *, fused_node: str = "") -> Partition:
-    return Partition(
-        provider=provider.name,
-        node_names=tuple(node.name for node in nodes),
-        op_types=tuple(node.op_type for node in nodes),
-        fused_node=fused_node,
-        graph_path=path,
-    )
+def _constants_of(graph: Graph, node: Node, with_subgraphs: bool, seen: set[int]) -> Iterator[Initializer]:
+    """Constants that ``node`` reads and whose identity is not in ``seen``, which they are added to."""
+    for value in node.inputs:
+        constant = graph.constant(value) if value else None
+        if constant is not None and id(constant) not in seen:
+            seen.add(id(constant))
+            yield constant
+    if with_subgraphs:
+        for subgraph in node.subgraphs.values():
+            for inner in subgraph.nodes:
+                yield from _constants_of(subgraph, inner, with_subgraphs, seen)
 
 
 def _leaves_and_returns(graph: Graph, nodes: Sequence[Node], order: Sequence[int]) -> bool:

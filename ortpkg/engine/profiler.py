@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ortpkg.engine.execution_plan import NodeStep
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, Value
 
 _NS_PER_US = 1000
+_US_PER_S = 1_000_000
 
 
 class Profiler:
@@ -63,6 +65,26 @@ class Profiler:
             return result
 
         return timed
+
+    def node_durations_s(self) -> dict[tuple[str, str], float]:
+        """(provider, node name) → seconds in all runs so far, without what nodes of graphs inside the node took."""
+        with self._lock:
+            nodes = [event for event in self._events if event["cat"] == "Node"]
+        durations: dict[tuple[str, str], float] = defaultdict(float)
+        around: list[tuple[float, tuple[str, str]]] = []  # of the same thread: end, and whose
+        thread = None
+        for event in sorted(nodes, key=lambda each: (each["tid"], each["ts"], -each["dur"])):
+            key = (event["args"]["provider"], event["name"].removesuffix("_kernel_time"))
+            if event["tid"] != thread:
+                thread, around = event["tid"], []
+            while around and around[-1][0] <= event["ts"]:
+                around.pop()
+            duration_s = event["dur"] / _US_PER_S
+            durations[key] += duration_s
+            if around:
+                durations[around[-1][1]] -= duration_s
+            around.append((event["ts"] + event["dur"], key))
+        return dict(durations)
 
     def write(self, path: Path) -> None:
         """Writes the trace, a JSON array of events by start time."""

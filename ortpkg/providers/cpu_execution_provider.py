@@ -34,6 +34,8 @@ class CPUAllocator(Allocator):
 class CPUExecutionProvider(ExecutionProvider):
     """Runs every operator of ONNX, one node at a time."""
 
+    backend = "embedded"
+
     def __init__(
         self,
         *,

@@ -63,6 +63,27 @@ class NodeComputeInfo:
     release_state: Callable[[Any], None] = lambda _state: None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendPlacement:
+    """Where a backend really runs (part of) a fused node that a provider handed to it.
+
+    Attributes:
+        ep_name: the execution provider inside the backend, e.g. onnxruntime's own CPU provider.
+        device: the backend's word for the device ("CPU", "GPU.1"); "" where it does not say.
+        node_count: as the backend counts, after optimizations of its own; None: all nodes of the fused node.
+        node_names: those nodes whose names it tells.
+        is_fallback: whether this is not what was asked for, but what ran instead.
+        reason: why there is nothing more exact to say, or why this ran instead; "" where there is nothing to explain.
+    """
+
+    ep_name: str
+    device: str = ""
+    node_count: int | None = None
+    node_names: frozenset[str] = frozenset()
+    is_fallback: bool = False
+    reason: str = ""
+
+
 class GraphViewer:
     """A read-only view of a graph for a provider: nodes in topological order, with their constraint types."""
 
@@ -93,7 +114,17 @@ class Allocator:
 
 
 class ExecutionProvider(ABC):
-    """One execution provider inside one session."""
+    """One execution provider inside one session.
+
+    Attributes:
+        name: ONNX Runtime's name.
+        options: as the caller or the package gave them.
+        backend: what provides it here: "embedded", "openvino", "onnxruntime", a plug-in's name; "" where not known yet.
+        is_requested: whether the caller asked for it; the embedded CPU provider joins every session unasked.
+    """
+
+    backend: str = ""
+    is_requested: bool = True
 
     def __init__(self, name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None):
         self.name = name
@@ -130,6 +161,14 @@ class ExecutionProvider(ABC):
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         """One compute info per fused node, in order. A provider that never fuses need not implement it."""
         raise NotImplementedError(f"{self.name} claims no fused sub-graphs, so it compiles none")
+
+    def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
+        """Where the backend really runs the fused node of that name; empty: all of it on this provider's device."""
+        return ()
+
+    def get_refusal(self) -> str:
+        """Why it took no node, for people; "" where it does not know, or took some."""
+        return ""
 
     def get_ep_context_nodes(self) -> list[Node]:
         """EPContext nodes made by ``compile``; empty for a provider that makes none (E19)."""

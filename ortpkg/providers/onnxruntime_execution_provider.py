@@ -12,11 +12,14 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.run_watch import run_watched
 from ortpkg.providers.whole_model import NUMERIC_TYPES, CompiledModel, WholeModel, WholeModelProvider
 
 #: What fails is raised, and said once by us; onnxruntime's own lines on standard error would say it twice.
 _FATAL_ONLY = 4
+#: Makes a session remember which of its providers took which nodes; older releases ignore it.
+_RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
 
 
 class OnnxRuntimeExecutionProvider(WholeModelProvider):
@@ -25,6 +28,7 @@ class OnnxRuntimeExecutionProvider(WholeModelProvider):
     Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
     """
 
+    backend = "onnxruntime"
     border_types = NUMERIC_TYPES | {ElementType.STRING}
 
     def __init__(
@@ -41,17 +45,20 @@ class OnnxRuntimeExecutionProvider(WholeModelProvider):
     def compile_model(self, model: WholeModel) -> CompiledModel:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _FATAL_ONLY
+        options.add_session_config_entry(_RECORD_ASSIGNMENT_ENTRY, "1")
         providers: list[Any] = [(self.name, dict(self.options))]
         if self.name != CPU_EP:
             providers.append(CPU_EP)
-        return _OnnxRuntimeModel(onnxruntime.InferenceSession(model.data, options, providers=providers), model)
+        session = onnxruntime.InferenceSession(model.data, options, providers=providers)
+        return _OnnxRuntimeModel(session, model, self.name)
 
 
 class _OnnxRuntimeModel:
     """A session; onnxruntime allows concurrent calls of ``run``."""
 
-    def __init__(self, session: Any, model: WholeModel) -> None:
+    def __init__(self, session: Any, model: WholeModel, ep_name: str) -> None:
         self._session = session
+        self._ep_name = ep_name
         self._inputs = model.inputs
         self._outputs = list(model.outputs)
 
@@ -62,6 +69,32 @@ class _OnnxRuntimeModel:
         options = onnxruntime.RunOptions()
         options.log_severity_level = _FATAL_ONLY
         return run_watched(context, lambda: self._run(feeds, options), lambda: setattr(options, "terminate", True))
+
+    def get_placement(self) -> Sequence[BackendPlacement]:
+        """One entry per provider that took nodes: a GPU's onnxruntime falls back to its CPU provider in silence."""
+        if self._ep_name == CPU_EP:
+            return ()  # the only provider of the session
+        if self._ep_name not in self._session.get_providers():
+            reason = f"onnxruntime {onnxruntime.__version__} left it out: it cannot start here"
+            left_out = BackendPlacement(ep_name=self._ep_name, node_count=0, reason=reason)
+            return [left_out, BackendPlacement(ep_name=CPU_EP, is_fallback=True)]
+        tell = getattr(self._session, "get_provider_graph_assignment_info", None)
+        if tell is None:
+            reason = f"onnxruntime {onnxruntime.__version__} does not tell which of them its CPU provider runs"
+            return [BackendPlacement(ep_name=self._ep_name, reason=reason)]
+        names: dict[str, list[str]] = {self._ep_name: []}
+        for subgraph in tell():
+            names.setdefault(subgraph.ep_name, []).extend(node.name for node in subgraph.get_nodes())
+        return [
+            BackendPlacement(
+                ep_name=ep_name,
+                node_count=len(own),
+                node_names=frozenset(own),
+                is_fallback=ep_name != self._ep_name,
+                reason="" if own else f"onnxruntime {onnxruntime.__version__} gave its nodes to other providers",
+            )
+            for ep_name, own in names.items()
+        ]
 
     def _run(self, feeds: dict[str, Any], options: Any) -> Sequence[Any]:
         outputs: Sequence[Any] = self._session.run(self._outputs, feeds, options)

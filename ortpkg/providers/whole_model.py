@@ -25,6 +25,7 @@ from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.cpu_execution_provider import CPUAllocator
 from ortpkg.providers.execution_provider import (
     Allocator,
+    BackendPlacement,
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 #: Understood by every release of both libraries that we support, and new enough for 4-bit types.
 _IR_VERSION = 10
+_SOURCE_PLACES = ("Exception from ", "Check '")
 #: protobuf's limit for one message; more needs external data.
 _MOST_MODEL_NBYTES = (1 << 31) - 1
 
@@ -69,6 +71,10 @@ class CompiledModel(Protocol):
         """
         ...
 
+    def get_placement(self) -> Sequence[BackendPlacement]:
+        """Where the library really runs it; empty where it tells nothing beyond what was asked of it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeModel:
@@ -91,6 +97,9 @@ class WholeModelProvider(ExecutionProvider):
         super().__init__(name, ep_devices=ep_devices, options=options)
         #: Compiled at the claim, by the fused node's name, until ``compile`` asks for them.
         self._claimed: dict[str, CompiledModel] = {}
+        #: Handed out, by the fused node's name.
+        self._compiled: dict[str, CompiledModel] = {}
+        self._refusal = ""
 
     @abstractmethod
     def compile_model(self, model: WholeModel) -> CompiledModel:
@@ -114,7 +123,7 @@ class WholeModelProvider(ExecutionProvider):
         try:
             self._claimed[meta.name] = self._compile(viewer.graph, meta.inputs, meta.outputs)
         except OrtpkgError as error:
-            _log.warning("%s takes no node: %s", self.name, error)
+            self._refuse(str(error))
             return []
         return [ComputeCapability(node_indices=viewer.order, meta_def=meta)]
 
@@ -125,11 +134,24 @@ class WholeModelProvider(ExecutionProvider):
             compiled = self._claimed.pop(fused.node.name, None)
             if compiled is None:
                 compiled = self._compile(fused.body, fused.body.inputs, fused.body.outputs)
+            self._compiled[fused.node.name] = compiled
             found.append(NodeComputeInfo(compute=_compute, create_state=_hands_out(compiled)))
         return found
 
+    def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:
+        compiled = self._compiled.get(fused_node)
+        return () if compiled is None else compiled.get_placement()
+
+    def get_refusal(self) -> str:
+        return "" if self._compiled else self._refusal
+
     def close(self) -> None:
         self._claimed.clear()
+        self._compiled.clear()
+
+    def _refuse(self, reason: str) -> None:
+        self._refusal = reason
+        _log.warning("%s takes no node: %s", self.name, reason)
 
     def _meta_def(self, viewer: GraphViewer) -> MetaDef | None:
         """The signature of the whole graph; None where it cannot be one partition of this provider."""
@@ -140,9 +162,7 @@ class WholeModelProvider(ExecutionProvider):
         outputs = tuple(dict.fromkeys(name for name in graph.outputs if graph.producer_of(name) is not None))
         foreign = [name for name in (*inputs, *outputs) if not self._crosses_border(graph, name)]
         if foreign:
-            _log.warning(
-                "%s takes no node: it cannot take or give values of the type of %s", self.name, quoted(foreign[0])
-            )
+            self._refuse(f"it cannot take or give values of the type of {quoted(foreign[0])}")
             return None
         name = graph.make_name(self.name.removesuffix("ExecutionProvider"))
         return MetaDef(name=name, inputs=inputs, outputs=outputs) if outputs else None
@@ -158,8 +178,16 @@ class WholeModelProvider(ExecutionProvider):
         except OrtpkgError:
             raise
         except Exception as error:
-            first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise CompileError(f"{self.name} cannot compile the model: {quoted(first)}", ep_name=self.name) from error
+            raise CompileError(
+                f"{self.name} cannot compile the model: {quoted(_words_of(error))}", ep_name=self.name
+            ) from error
+
+
+def _words_of(error: Exception) -> str:
+    """A library's message in one line, without the places in its own source that OpenVINO puts first."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
+    return " ".join(telling or [line for line in lines if line]) or type(error).__name__
 
 
 def _compute(compiled: CompiledModel, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:

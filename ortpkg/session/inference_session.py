@@ -32,6 +32,7 @@ from ortpkg.session.options import (
     check_session_options,
 )
 from ortpkg.session.ort_value import IOBinding, OrtValue
+from ortpkg.session.placement import Placement, create_placement
 from ortpkg.session.provider_list import ProviderName, create_providers
 from ortpkg.session.session_plan import SessionPlan, describe_plan
 from ortpkg.session.session_state import create_session_state
@@ -222,6 +223,15 @@ class InferenceSession:
     def get_plan(self) -> SessionPlan:
         """What was fixed before the first run: partitions, the steps in order, where each value lies and how long."""
         return describe_plan(self._state, tuple(self.get_providers()))
+
+    def get_placement(self) -> Placement:
+        """What runs where: nodes, weights and, with profiling, time per execution provider.
+
+        Raises SessionError where the session is closed.
+        """
+        self._check_open()
+        durations_s = None if self._profiler is None else self._profiler.node_durations_s()
+        return create_placement(self._providers, self._state.partitions, durations_s)
 
     # --- ending ------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP, resolve_ep_name
 from ortpkg.errors import InvalidSessionOptionError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 
@@ -48,7 +49,9 @@ def create_providers(
     embedded = next((provider for provider in providers if isinstance(provider, CPUExecutionProvider)), None)
     if embedded is None:
         _log.info("adding the embedded CPU execution provider")
-        providers.append(CPUExecutionProvider())
+        added = CPUExecutionProvider()
+        added.is_requested = False
+        providers.append(added)
     elif providers[-1] is not embedded:
         providers.append(embedded)  # asked first, as the caller wants it, and last, so that nothing is left over
     return providers
@@ -83,10 +86,16 @@ def _from_name(name: str, options: Mapping[str, str], backend: str | None) -> Ex
         raise UnknownExecutionProviderError(
             f"{name} is not available here: its library ({quoted(factory.backend)}) is not installed", ep_name=name
         )
-    return factory.create([], options)
+    return _created(factory, [], options)
 
 
 def _from_device(device: EpDevice, options: Mapping[str, str]) -> ExecutionProvider:
     if device.ep_name == CPU_EP and device.backend == EMBEDDED:
         return CPUExecutionProvider(ep_devices=[device], options=options)
-    return find_factory(device.ep_name, backend=device.backend).create([device], options)
+    return _created(find_factory(device.ep_name, backend=device.backend), [device], options)
+
+
+def _created(factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+    provider = factory.create(devices, options)
+    provider.backend = provider.backend or factory.backend
+    return provider

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from ortpkg.api.pipeline_session import PipelineSession, wire_by_name
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import InvalidFeedError, RunError
 from ortpkg.package.package_info import PackageFormat, PackageInfo, ValueInfo
 from ortpkg.package.pipeline import ComponentStep, Pipeline, RepeatStep, StopCondition
+from ortpkg.session.placement import EpPlacement, Placement
 
 
 class Session:
@@ -28,6 +30,12 @@ class Session:
 
     def get_outputs(self) -> Sequence[ValueInfo]:
         return self._outputs
+
+    def get_placement(self) -> Placement:
+        entry = EpPlacement(
+            ep_name=CPU_EP, backend="embedded", device="CPU", node_count=len(self._outputs), weight_nbytes=0
+        )
+        return Placement(entries=(entry,))
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -54,6 +62,12 @@ def test_components_without_a_pipeline_are_wired_by_name(tmp_path: Path) -> None
     assert [argument.name for argument in session.get_inputs()] == ["x", "scale"]
     assert [argument.name for argument in session.get_outputs()] == ["y"]
     assert session.run(None, {"x": np.array([2]), "scale": np.array([10])})[0].tolist() == [30]
+
+
+def test_a_pipeline_says_where_each_component_runs(tmp_path: Path) -> None:
+    one, two = Session(["x"], ["h"], lambda x: [x]), Session(["h"], ["y", "z"], lambda h: [h, h])
+    placement = PipelineSession(package(tmp_path), {"one": one, "two": two}).get_placement()
+    assert {name: found.node_count for name, found in placement.items()} == {"one": 1, "two": 2}
 
 
 @pytest.mark.parametrize(

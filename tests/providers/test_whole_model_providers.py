@@ -17,6 +17,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
+from ortpkg.providers.whole_model import WholeModel
 from tests.kernels.node_runner import RunContext
 
 _MLP = """
@@ -209,3 +210,101 @@ def test_the_bridge_says_what_a_build_has_where_a_provider_is_missing() -> None:
         ExecutionProviderError, match=r"has no 'RknpuExecutionProvider'; it has: .*CPUExecutionProvider"
     ):
         factory.create([], {})
+
+
+class _Core:
+    """Stands for an OpenVINO with a GPU: what ``query_model`` of "HETERO:GPU,CPU" answers."""
+
+    def query_model(self, _model: Any, device: str) -> dict[str, str]:
+        assert device == "HETERO:GPU,CPU"
+        return {"a": "GPU", "b": "CPU", "c": "GPU", "w": "CPU", "x": "GPU"}
+
+
+class _Operation:
+    def __init__(self, name: str, kind: str) -> None:
+        self.get_friendly_name = lambda: name
+        self.get_type_name = lambda: kind
+
+
+class _SplitModel:
+    def get_ops(self) -> list[_Operation]:
+        kinds = {"x": "Parameter", "w": "Constant", "a": "MatMul", "b": "TopK", "c": "Relu"}
+        return [_Operation(name, kind) for name, kind in kinds.items()]
+
+
+class _Compiled:
+    """A compiled model that runs on ``devices``."""
+
+    inputs: tuple[Any, ...] = ()
+    outputs: tuple[Any, ...] = ()
+
+    def __init__(self, *devices: str) -> None:
+        self.get_property = lambda _name: list(devices)
+
+
+def test_nodes_that_openvino_splits_among_devices_are_counted_by_device() -> None:
+    pytest.importorskip("openvino")
+    from ortpkg.providers import openvino_execution_provider as provider
+
+    counts = provider._count_nodes(_Core(), _SplitModel(), "HETERO:GPU,CPU")
+    model = provider._OpenVinoModel(
+        _Compiled("GPU", "CPU"), WholeModel(data=b"", inputs=(), outputs=()), "HETERO:GPU,CPU", counts
+    )
+    found = [(place.device, place.node_count, place.is_fallback) for place in model.get_placement()]
+    assert found == [("GPU", 2, False), ("CPU", 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran_on", "device", "is_fallback"),
+    [
+        ("AUTO:GPU,CPU", "(CPU)", "CPU", True),
+        ("AUTO:GPU,CPU", "GPU.0", "GPU.0", False),
+        ("AUTO:NPU", "CPU", "CPU", True),
+        ("AUTO", "CPU", "CPU", False),
+        ("MULTI:CPU", "CPU", "CPU", False),
+        ("NPU", "NPU", "NPU", False),
+    ],
+)
+def test_openvinos_choice_of_the_cpu_in_place_of_an_accelerator_is_a_fallback(
+    asked: str, ran_on: str, device: str, is_fallback: bool
+) -> None:
+    pytest.importorskip("openvino")
+    from ortpkg.providers import openvino_execution_provider as provider
+
+    model = provider._OpenVinoModel(_Compiled(ran_on), WholeModel(data=b"", inputs=(), outputs=()), asked, {})
+    (place,) = model.get_placement()
+    assert (place.device, place.is_fallback) == (device, is_fallback)
+    assert (asked in place.reason) is is_fallback
+
+
+class _OrtSession:
+    """Stands for a session of an onnxruntime whose GPU provider started or not, and which tells placement or not."""
+
+    def __init__(self, providers: list[str]) -> None:
+        self.get_providers = lambda: providers
+
+
+def test_a_provider_that_onnxruntime_could_not_start_is_told() -> None:
+    pytest.importorskip("onnxruntime")
+    from ortpkg.providers.onnxruntime_execution_provider import _OnnxRuntimeModel
+
+    model = _OnnxRuntimeModel(
+        _OrtSession(["CPUExecutionProvider"]),
+        WholeModel(data=b"", inputs=(), outputs=()),
+        "CUDAExecutionProvider",
+    )
+    cuda, cpu = model.get_placement()
+    assert (cuda.ep_name, cuda.node_count) == ("CUDAExecutionProvider", 0)
+    assert "left it out" in cuda.reason
+    assert (cpu.ep_name, cpu.node_count, cpu.is_fallback) == ("CPUExecutionProvider", None, True)
+
+
+def test_a_release_of_onnxruntime_that_tells_no_placement_is_said_to() -> None:
+    pytest.importorskip("onnxruntime")
+    from ortpkg.providers.onnxruntime_execution_provider import _OnnxRuntimeModel
+
+    providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    model = _OnnxRuntimeModel(_OrtSession(providers), WholeModel(data=b"", inputs=(), outputs=()), providers[0])
+    (place,) = model.get_placement()
+    assert (place.ep_name, place.node_count) == ("CUDAExecutionProvider", None)
+    assert "does not tell which of them its CPU provider runs" in place.reason
