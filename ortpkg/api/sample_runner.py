@@ -5,21 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ortpkg.api.array_files import read_npz
-from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.api.run_limits import SharedRunOptions
+from ortpkg.errors import PackageError, PackageFormatError, UsageError, quoted
 from ortpkg.package.documents import read_document
 from ortpkg.package.samples import Display, DisplayKind, SampleSet, Tolerance
+from ortpkg.session.options import RunOptions
 
 Array = npt.NDArray[Any]
 
 #: What an output may differ by where the samples do not say: float32 rounding over a few hundred operations.
 DEFAULT_TOLERANCE = Tolerance(absolute=1e-4, relative=1e-3)
 _MOST_SHOWN_VALUES = 6
+_MOST_SHOWN_WORDS = 10_000
+_MOST_SHOWN_CHARACTERS = 200
 
 
 class RunnableSession(Protocol):
@@ -62,12 +67,15 @@ class SampleReport:
         results: one per sample, in order.
         errors: output → the largest absolute difference from what the package expects.
         tolerances: output → the tolerance that was applied.
+        outputs: output → what came out, samples along the leading axis (a list where their shapes differ); nothing
+            unless it was asked for.
     """
 
     sample_set: SampleSet
     results: tuple[SampleResult, ...]
     errors: Mapping[str, float] = field(default_factory=dict)
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def matches(self) -> bool | None:
@@ -89,49 +97,77 @@ class SampleReport:
 
 
 def run_samples(
-    session: RunnableSession, sample_set: SampleSet, *, variant: str | None = None, run_options: Any = None
+    session: RunnableSession,
+    sample_set: SampleSet,
+    *,
+    variant: str | None = None,
+    run_options: Any = None,
+    keep_outputs: bool = False,
 ) -> SampleReport:
     """Runs every sample of ``sample_set``, one at a time where the model allows, else as many as its batch is fixed to.
 
+    Args:
+        session: what is run.
+        sample_set: on what.
+        variant: whose tolerances apply.
+        run_options: their ``timeout_s`` holds for all samples together, and a first run that is not counted. Pass
+            :class:`SharedRunOptions` where several sets share it.
+        keep_outputs: return the outputs too.
+
     Raises:
-        UsageError: a file of the samples cannot be read.
-        PackageFormatError: the samples do not fit together (lengths differ, labels or outputs are missing).
+        PackageError: a file of the samples cannot be read.
+        PackageFormatError: the samples do not fit together, or not the model.
+        LimitExceededError: the samples take longer than they may.
         SessionError: a run failed.
     """
-    inputs = read_npz(sample_set.inputs)
-    expected = read_npz(sample_set.expected_outputs) if sample_set.expected_outputs else {}
+    limits = SharedRunOptions.of(RunOptions() if run_options is None else run_options)
+    inputs = _read(sample_set.inputs)
+    expected = _read(sample_set.expected_outputs) if sample_set.expected_outputs else {}
     names = [argument.name for argument in session.get_outputs()]
-    expected = {name: array for name, array in expected.items() if name in names}
+    for name in expected:
+        if name not in names:
+            raise _misfit(sample_set, f"they expect the output {quoted(name)}, which the model does not have")
     tolerances = {name: sample_set.tolerance(name, variant=variant) or DEFAULT_TOLERANCE for name in expected}
     count = _sample_count(sample_set, inputs, expected)
     labels = _labels(sample_set, count)
     presenter = _Presenter(sample_set, names)
-    first = next((dict(feed) for _, feed in _feeds(session, sample_set, inputs, count)), None)
-    if first is not None:
-        session.run(None, first, run_options)  # a first run lays out memory; it is not what later runs take
 
     results: list[SampleResult] = []
     errors = dict.fromkeys(expected, 0.0)
-    for indices, feed in _feeds(session, sample_set, inputs, count):
-        start = time.perf_counter()
-        outputs = dict(zip(names, session.run(None, feed, run_options), strict=True))
-        latency_s = (time.perf_counter() - start) / len(indices)
-        for place, index in enumerate(indices):
-            own = {n: _one(value, place, sample_set) for n, value in outputs.items()}
-            wanted = {n: _one(value, index, sample_set) for n, value in expected.items()}
-            for name, array in wanted.items():
-                errors[name] = max(errors[name], largest_difference(own[name], array))
-            fits = [is_within(own[name], array, tolerances[name]) for name, array in wanted.items()]
-            results.append(
-                SampleResult(
-                    index=index,
-                    shown=presenter.text(own),
-                    label=None if labels is None else presenter.label(labels[index]),
-                    latency_s=latency_s,
-                    is_expected=all(fits) if fits else None,
+    kept: dict[str, list[Any]] = {name: [] for name in names}
+    with limits.whole_time():
+        first = next((dict(feed) for _, feed in _feeds(session, sample_set, inputs, count)), None)
+        if first is not None:
+            session.run(None, first, limits)  # a first run lays out memory; it is not what later runs take
+        for indices, feed in _feeds(session, sample_set, inputs, count):
+            limits.check()
+            start = time.perf_counter()
+            outputs = dict(zip(names, session.run(None, feed, limits), strict=True))
+            latency_s = (time.perf_counter() - start) / len(indices)
+            for place, index in enumerate(indices):
+                own = {n: _one(n, value, place, sample_set) for n, value in outputs.items()}
+                wanted = {n: _one(n, value, index, sample_set) for n, value in expected.items()}
+                for name, array in wanted.items():
+                    errors[name] = max(errors[name], largest_difference(own[name], array))
+                fits = [is_within(own[name], array, tolerances[name]) for name, array in wanted.items()]
+                for name in names if keep_outputs else ():
+                    kept[name].append(own[name])
+                results.append(
+                    SampleResult(
+                        index=index,
+                        shown=presenter.text(own),
+                        label=None if labels is None else presenter.label(labels[index]),
+                        latency_s=latency_s,
+                        is_expected=all(fits) if fits else None,
+                    )
                 )
-            )
-    return SampleReport(sample_set=sample_set, results=tuple(results), errors=errors, tolerances=tolerances)
+    return SampleReport(
+        sample_set=sample_set,
+        results=tuple(results),
+        errors=errors,
+        tolerances=tolerances,
+        outputs={name: _joined(values, sample_set) for name, values in kept.items()} if keep_outputs else {},
+    )
 
 
 def present(sample_set: SampleSet, outputs: Mapping[str, Any]) -> list[str]:
@@ -141,32 +177,66 @@ def present(sample_set: SampleSet, outputs: Mapping[str, Any]) -> list[str]:
         return [presenter.text(outputs)]
     count = min(len(np.atleast_1d(value)) for value in outputs.values())
     return [
-        presenter.text({name: _one(value, place, sample_set) for name, value in outputs.items()})
+        presenter.text({name: _one(name, value, place, sample_set) for name, value in outputs.items()})
         for place in range(count)
     ]
 
 
 def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
     """Whether shapes agree and every element is within tolerance; NaN agrees with NaN only."""
-    array = np.asarray(actual)
-    if array.shape != expected.shape:
-        return False
-    if array.dtype.kind not in "fciub" or expected.dtype.kind not in "fciub":
-        return bool(np.array_equal(array.astype(str), expected.astype(str)))
-    return bool(np.allclose(array, expected, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True))
+    pair = _numbers(actual, expected)
+    if pair is None:
+        return _is_same(actual, expected)
+    return bool(np.allclose(*pair, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True))
 
 
 def largest_difference(actual: Any, expected: Array) -> float:
     """The largest absolute difference; infinite where shapes differ or only one of two elements is NaN."""
-    array = np.asarray(actual)
-    if array.shape != expected.shape:
-        return float("inf")
-    if array.dtype.kind not in "fciub" or expected.dtype.kind not in "fciub":
-        return 0.0 if np.array_equal(array.astype(str), expected.astype(str)) else float("inf")
+    pair = _numbers(actual, expected)
+    if pair is None:
+        return 0.0 if _is_same(actual, expected) else float("inf")
+    array, wanted = pair
     with np.errstate(all="ignore"):
-        difference = np.abs(array.astype(np.float64) - expected.astype(np.float64))
-    difference[(array == expected) | (np.isnan(array) & np.isnan(expected))] = 0.0
+        difference = np.abs(array - wanted)
+    difference = np.where((array == wanted) | (np.isnan(array) & np.isnan(wanted)), 0.0, difference)
     return float(np.nan_to_num(difference, nan=np.inf).max(initial=0.0))
+
+
+def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
+    """Both as float64 or complex128; None where shapes differ or one of them holds no numbers."""
+    if not isinstance(actual, np.ndarray | np.generic):
+        return None
+    array = np.asarray(actual)
+    if expected.dtype.kind == "V" and expected.dtype.fields is None and expected.dtype.itemsize == array.dtype.itemsize:
+        expected = expected.view(array.dtype)  # npy files hold bfloat16 and its like as raw bytes
+    if array.shape != expected.shape or not (_is_number(array.dtype) and _is_number(expected.dtype)):
+        return None
+    wide = np.complex128 if "c" in (array.dtype.kind, expected.dtype.kind) else np.float64
+    return array.astype(wide), expected.astype(wide)
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "fciub" or dtype.isbuiltin == 2  # 2: a type that an extension adds, such as bfloat16
+
+
+def _is_same(actual: Any, expected: Array) -> bool:
+    if not isinstance(actual, np.ndarray | np.generic) or np.shape(actual) != expected.shape:
+        return False
+    array = np.asarray(actual)
+    if _is_number(array.dtype) or _is_number(expected.dtype):
+        return False
+    return bool(np.array_equal(array.astype(str), expected.astype(str)))
+
+
+def _read(path: Path) -> dict[str, Array]:
+    try:
+        return read_npz(path)
+    except UsageError as error:  # it is the package's file, not the caller's
+        raise PackageError(f"samples: {error}", path=path) from error
+
+
+def _misfit(sample_set: SampleSet, message: str, path: Path | None = None) -> PackageFormatError:
+    return PackageFormatError(f"samples {quoted(sample_set.name)}: {message}", path=path or sample_set.inputs)
 
 
 def _sample_count(sample_set: SampleSet, inputs: Mapping[str, Array], expected: Mapping[str, Array]) -> int:
@@ -174,10 +244,10 @@ def _sample_count(sample_set: SampleSet, inputs: Mapping[str, Array], expected: 
         return 1
     lengths = {array.shape[0] if array.ndim else None for array in (*inputs.values(), *expected.values())}
     if len(lengths) != 1 or None in lengths:
-        raise PackageFormatError(
-            f"samples {quoted(sample_set.name)}: with batch_axis 0, inputs and outputs must have one leading axis "
-            f"of the same length; lengths here: {sorted(str(each) for each in lengths)}",
-            path=sample_set.inputs,
+        raise _misfit(
+            sample_set,
+            "with batch_axis 0, inputs and outputs must have one leading axis of the same length; "
+            f"lengths here: {', '.join(sorted(str(each) for each in lengths)) or 'none'}",
         )
     return int(next(iter(lengths)) or 0)
 
@@ -185,13 +255,14 @@ def _sample_count(sample_set: SampleSet, inputs: Mapping[str, Array], expected: 
 def _labels(sample_set: SampleSet, count: int) -> Array | None:
     if sample_set.labels is None:
         return None
-    arrays = read_npz(sample_set.labels.file)
-    labels = arrays.get(sample_set.labels.name)
-    if labels is None or labels.ndim == 0 or len(labels) < count:
-        raise PackageFormatError(
-            f"samples {quoted(sample_set.name)}: {sample_set.labels.file.name} has no array "
-            f"{quoted(sample_set.labels.name)} with {count} labels",
-            path=sample_set.labels.file,
+    labels = _read(sample_set.labels.file).get(sample_set.labels.name)
+    if labels is None or labels.ndim != 1 or len(labels) != count:
+        have = "none of that name" if labels is None else f"an array of shape {list(labels.shape)}"
+        raise _misfit(
+            sample_set,
+            f"{quoted(sample_set.labels.file.name)} needs an array {quoted(sample_set.labels.name)} of {count} labels, "
+            f"one per sample; it has {have}",
+            sample_set.labels.file,
         )
     return labels
 
@@ -204,16 +275,30 @@ def _feeds(
         yield [0], dict(inputs)
         return
     fixed = [argument.shape[0] for argument in session.get_inputs() if argument.shape]
-    size = max((each for each in fixed if isinstance(each, int)), default=1)
+    size = max((each for each in fixed if isinstance(each, int) and each > 0), default=1)
     for start in range(0, count, size):
         indices = list(range(start, min(start + size, count)))
         padded = indices + [indices[-1]] * (size - len(indices))
         yield indices, {name: array[padded] for name, array in inputs.items()}
 
 
-def _one(value: Any, place: int, sample_set: SampleSet) -> Any:
+def _one(name: str, value: Any, place: int, sample_set: SampleSet) -> Any:
     """Sample ``place`` of an output that carries several."""
-    return value if sample_set.batch_axis is None else np.asarray(value)[place]
+    if sample_set.batch_axis is None:
+        return value
+    if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) <= place:
+        what = f"has the shape {list(np.shape(value))}" if isinstance(value, np.ndarray) else "is no tensor"
+        raise _misfit(
+            sample_set, f"with batch_axis 0, outputs have samples in their leading axis; {quoted(name)} {what}"
+        )
+    return value[place]
+
+
+def _joined(values: list[Any], sample_set: SampleSet) -> Any:
+    if sample_set.batch_axis is None:
+        return values[0]
+    is_one = len({(np.shape(value), np.asarray(value).dtype) for value in values}) == 1
+    return np.stack(values) if is_one else values
 
 
 class _Presenter:
@@ -222,24 +307,34 @@ class _Presenter:
     def __init__(self, sample_set: SampleSet, output_names: list[str]) -> None:
         self._display = sample_set.display or Display(output=output_names[0], kind=DisplayKind.TENSOR)
         if self._display.output not in output_names:
-            raise PackageFormatError(
-                f"samples {quoted(sample_set.name)} display the output {quoted(self._display.output)}, "
-                f"which the model does not have",
-                path=sample_set.inputs,
+            raise _misfit(
+                sample_set, f"they display the output {quoted(self._display.output)}, which the model does not have"
             )
         self._vocabulary: Mapping[str, Any] = {}
         if self._display.vocabulary is not None:
             self._vocabulary = read_document(self._display.vocabulary)
 
     def text(self, outputs: Mapping[str, Any]) -> str:
-        value = np.asarray(outputs[self._display.output])
-        if self._display.kind is DisplayKind.CLASS:
-            return self._class_name(int(np.argmax(value))) if value.size else ""
-        if self._display.kind is DisplayKind.TEXT:
-            return "".join(self._word(int(token)) for token in value.ravel())
+        value = outputs[self._display.output]
+        if not isinstance(value, np.ndarray | np.generic):
+            return repr(value)[:_MOST_SHOWN_CHARACTERS]
+        value = np.asarray(value)
+        if self._display.kind is DisplayKind.CLASS and value.size:
+            return self._class_text(value)
+        if self._display.kind is DisplayKind.TEXT and value.dtype.kind in "iubOU":
+            words = value.ravel()[:_MOST_SHOWN_WORDS]
+            return "".join(str(word) if value.dtype.kind in "OU" else self._word(int(word)) for word in words)
         flat = value.ravel()[:_MOST_SHOWN_VALUES]
         shown = ", ".join(f"{each:.4g}" if value.dtype.kind in "fc" else str(each) for each in flat)
         return f"[{shown}{', ...' if value.size > _MOST_SHOWN_VALUES else ''}] {value.dtype} {list(value.shape)}"
+
+    def _class_text(self, value: Array) -> str:
+        """The most likely class; one whole number or text is the class itself."""
+        if value.size == 1 and value.dtype.kind in "OU":
+            return str(value.item())
+        if value.size == 1 and value.dtype.kind in "iu":
+            return self._class_name(int(value.item()))
+        return self._class_name(int(np.argmax(value)))
 
     def label(self, label: Any) -> str:
         if self._display.kind is DisplayKind.CLASS and np.asarray(label).dtype.kind in "iu":
