@@ -27,7 +27,8 @@ from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageFormat, PackageInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
-from ortpkg.package.transaction import commit_change, create_package, recover
+from ortpkg.package.recovery import recover
+from ortpkg.package.transaction import commit_change, create_package
 
 logger = logging.getLogger(__name__)
 

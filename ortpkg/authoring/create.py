@@ -39,7 +39,8 @@ from ortpkg.package.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
-from ortpkg.package.transaction import PackageChange, commit_change, create_package, recover
+from ortpkg.package.recovery import recover
+from ortpkg.package.transaction import PackageChange, commit_change, create_package
 
 DEFAULT_COMPONENT = "model"
 _PACKAGE_SUFFIX = ".ortpackage"

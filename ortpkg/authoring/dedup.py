@@ -26,7 +26,8 @@ from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.path_resolver import is_link
 from ortpkg.package.reader import open_package
-from ortpkg.package.transaction import PackageChange, commit_change, recover
+from ortpkg.package.recovery import recover
+from ortpkg.package.transaction import PackageChange, commit_change
 
 logger = logging.getLogger(__name__)
 

@@ -31,8 +31,9 @@ from ortpkg.package.hashing import Progress
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
+from ortpkg.package.recovery import recover
 from ortpkg.package.sidecar import PIPELINE, SAMPLES
-from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package, recover
+from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package
 
 logger = logging.getLogger(__name__)
 

@@ -28,8 +28,9 @@ from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
+from ortpkg.package.recovery import recover
 from ortpkg.package.sidecar import SAMPLES
-from ortpkg.package.transaction import DocumentChange, commit_change, create_package, recover
+from ortpkg.package.transaction import DocumentChange, commit_change, create_package
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 
 logger = logging.getLogger(__name__)

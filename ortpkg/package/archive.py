@@ -31,9 +31,9 @@ from ortpkg.package.findings import listed
 from ortpkg.package.hashing import FileDigest, HashedFile, Progress
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.portable_names import find_collision, why_not_portable_file
+from ortpkg.package.recovery import recover
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.package.staging import check_is_free, staged
-from ortpkg.package.transaction import recover
 from ortpkg.package.verification import check_is_package, record_differences
 
 Notify = Callable[[str], None]

@@ -158,6 +158,8 @@ def read_digests(root: Path) -> PackageDigests | None:
 def read_digests_document(root: Path) -> dict[str, Any]:
     """digests.json as JSON, unchecked. PackageFormatError where it cannot be read or breaks a limit."""
     path = root / DIGESTS_FILE
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+        raise _malformed(root, "", "is a link that leads out of the package")
     try:
         nbytes = min(path.stat().st_size, LIMITS.nbytes)
     except OSError:
@@ -232,7 +234,7 @@ def differences(
 ) -> tuple[DigestDifference, ...]:
     """How the files ``present``, those recorded among them ``hashed``, differ from ``recorded``; sorted by path."""
     pending = recorded.pending
-    transient = (*pending.adds, *pending.removes) if pending else ()
+    transient = frozenset((*pending.adds, *pending.removes) if pending else ())
     found = []
     for file in sorted({*present, *recorded.files}, key=os.fsencode):
         if file in hashed:
@@ -250,8 +252,15 @@ def differences(
 
 
 def is_within(path: str, places: Collection[str]) -> bool:
-    """Whether ``path`` is one of ``places`` or lies in one."""
-    return any(path == place or path.startswith(f"{place}/") for place in places)
+    """Whether ``path`` is one of ``places`` or lies in one. Pass a set where there may be many."""
+    if path in places:
+        return True
+    end = path.find("/")
+    while end >= 0:
+        if path[:end] in places:
+            return True
+        end = path.find("/", end + 1)
+    return False
 
 
 def _changed(file: str, recorded: RecordedFile, found: HashedFile | OSError) -> DigestDifference | None:
@@ -277,15 +286,25 @@ def _pending_of(value: Any, root: Path) -> PendingChange | None:
         return None
     try:
         texts = [value["commit_document"], value["committed_digest"]]
-        adds, removes = tuple(value["adds"]), tuple(value["removes"])
+        adds, removes = _list_of(value["adds"]), _list_of(value["removes"])
         documents = dict(value.get("documents", {}))
     except (KeyError, TypeError, ValueError) as error:
         raise _malformed(root, "/pending", "pending is not an object with commit_document, adds and removes") from error
-    if not all(isinstance(text, str) for text in (*texts, *adds, *removes, *documents.values())):
+    if not all(isinstance(text, str) for text in (*texts, *adds, *removes, *documents, *documents.values())):
         raise _malformed(root, "/pending", "pending holds something else than texts")
+    if len(adds) + len(removes) + len(documents) > _MOST_FILES:
+        raise _malformed(root, "/pending", f"pending names more than {_MOST_FILES} files")
+    if not all(path.endswith(".json") for path in (texts[0], *documents)):
+        raise _malformed(root, "/pending", "pending calls a file a document whose name does not end in .json")
     return PendingChange(
         commit_document=texts[0], committed_digest=texts[1], adds=adds, removes=removes, documents=documents
     )
+
+
+def _list_of(value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    return tuple(value)
 
 
 def _check_paths(root: Path, paths: Iterable[str]) -> None:

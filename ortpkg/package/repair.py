@@ -30,8 +30,8 @@ from ortpkg.package.digests import (
 from ortpkg.package.file_operations import FileOperations, Readable, make_parents, open_regular
 from ortpkg.package.hashing import FileDigest, Progress, hash_files, total_nbytes
 from ortpkg.package.package_lock import lock_package
+from ortpkg.package.recovery import recover, write_digests
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.package.transaction import recover, write_digests
 from ortpkg.package.verification import VerificationReport, check_is_package, verify_package
 
 Notify = Callable[[str], None]

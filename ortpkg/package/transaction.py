@@ -11,8 +11,9 @@ The order (docs/adr/0002-commit-protocol.md):
 5. what nothing refers to any more is deleted, digests.json is trimmed to the new state, the staging folder goes.
 
 A process killed before 4 leaves the old package and some garbage, one killed after it the new package and some
-garbage. :func:`recover`, which every change calls first, finishes either: it deletes what digests.json calls pending
-and trims. A failure (a full disk, an interrupt) that the process survives goes the same way at once.
+garbage. :func:`~ortpkg.package.recovery.recover`, which every change calls first, finishes either: it deletes what
+digests.json calls pending and trims. A failure (a full disk, an interrupt) that the process survives goes the same way
+at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,12 +35,12 @@ from ortpkg.package.digests import (
     RecordedFile,
     compute_digests,
     dump_digests,
-    is_within,
     read_digests,
 )
 from ortpkg.package.file_operations import FileOperations, make_parents
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.hashing import FileDigest, Progress, hash_bytes, hash_file
+from ortpkg.package.hashing import FileDigest, Progress, hash_bytes
+from ortpkg.package.recovery import explained, finish, has_digest, write_digests
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.package.staging import TOKEN_NBYTES, check_space, explanation, staged
 
@@ -95,14 +96,15 @@ class PackageChange:
 def commit_change(
     root: Path, change: PackageChange, *, operations: FileOperations | None = None, progress: Progress | None = None
 ) -> None:
-    """Carries out ``change`` on the package at ``root``; the caller holds its lock and has called :func:`recover`.
+    """Carries out ``change`` on the package at ``root``; the caller holds its lock and has called
+    :func:`~ortpkg.package.recovery.recover`.
 
     Raises:
         AuthoringError: a document was changed by somebody else meanwhile, a new directory exists already, a file
             to copy cannot be read or is no regular file, or the disk is full. Nothing was changed.
     """
     operations = operations or FileOperations()
-    with _explained(root):
+    with explained(root):
         _check_unchanged(root, change)
         _check_places_are_free(root, change)
         check_space(root, _nbytes_to_write(change), operations)
@@ -113,7 +115,7 @@ def commit_change(
         _check_unchanged(root, change)  # again: copying may have taken minutes
         _publish_files(root, staging, change, digests, operations)
         _replace_documents(root, staging, change, operations)
-        _finish(root, operations)
+        finish(root, operations, is_ours=True)
     except BaseException as error:
         _tidy_up(root, operations)
         if not isinstance(error, OSError):
@@ -134,31 +136,10 @@ def create_package(
     """
     operations = operations or FileOperations()
     _check_target_is_free(root)
-    with _explained(root):
+    with explained(root):
         nbytes = _nbytes_to_write(change)
     with staged(root, nbytes=nbytes, operations=operations) as staging:
         _build(staging, change, operations, progress)
-
-
-def recover(root: Path, *, operations: FileOperations | None = None) -> None:
-    """Finishes or undoes what an interrupted command left; where nothing was left, nothing is touched.
-
-    The caller holds the package's lock.
-
-    Raises:
-        AuthoringError: the disk is full or the package cannot be written.
-        PackageFormatError: digests.json is not valid.
-    """
-    with _explained(root):
-        _finish(root, operations or FileOperations())
-
-
-def write_digests(root: Path, digests: PackageDigests, operations: FileOperations) -> None:
-    """Replaces digests.json in one rename; the caller holds the package's lock."""
-    temporary = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}.json"
-    operations.write_file(temporary, dump_digests(digests))
-    operations.replace(temporary, root / DIGESTS_FILE)
-    operations.fsync_directory(root)
 
 
 def _ensure_digests(root: Path, operations: FileOperations, progress: Progress | None) -> None:
@@ -210,60 +191,6 @@ def _replace_documents(root: Path, staging: Path, change: PackageChange, operati
         operations.fsync_directory((root / document.path).parent)
 
 
-def _finish(root: Path, operations: FileOperations) -> None:
-    """Step 5, or its mirror image when the commit point was not reached: what is pending decides."""
-    recorded = read_digests(root)
-    if recorded is not None and recorded.pending is not None:
-        pending = recorded.pending
-        is_committed = _has_happened(root, recorded, pending)
-        if is_committed:
-            _replace_remaining(root, pending, operations)
-        garbage = pending.removes if is_committed else pending.adds
-        for path in garbage:
-            _remove_garbage(root, path, operations)
-        write_digests(root, _settled(root, recorded, garbage), operations)
-    _remove_staging(root, operations)
-
-
-def _has_happened(root: Path, recorded: PackageDigests, pending: PendingChange) -> bool:
-    """Whether the pending change was committed. AuthoringError where its document is neither the old nor the new one.
-
-    Then it was damaged, or edited by hand since, and either way of tidying up could delete what is in use.
-    """
-    path = root / pending.commit_document
-    if not os.path.lexists(path) and pending.commit_document in pending.adds:
-        return False
-    actual = hash_file(path).sha256 if path.is_file() and not path.is_symlink() else ""
-    if actual == pending.committed_digest:
-        return True
-    entry = recorded.files.get(pending.commit_document)
-    if entry is None or actual in entry.digests:
-        return False
-    raise AuthoringError(
-        f"a change of {quoted(root)} was interrupted, and {quoted(pending.commit_document)}, which says whether it "
-        "happened, has neither its old nor its new bytes: repair it (ortpkg verify --repair-from), or accept the "
-        f"package as it is by deleting {DIGESTS_FILE}"
-    )
-
-
-def _replace_remaining(root: Path, pending: PendingChange, operations: FileOperations) -> None:
-    """The rest of step 4, by what is staged. AuthoringError where that is gone, or a folder is a symbolic link."""
-    for path, sha256 in pending.documents.items():
-        if _has_digest(root / path, sha256):
-            continue
-        staged_documents = sorted(root.glob(f"{STAGING_PREFIX}*/document*"))
-        found = next((each for each in staged_documents if _has_digest(each, sha256)), None)
-        folders = list((root / path).relative_to(root).parents)
-        if found is None or found.parent.is_symlink() or any((root / folder).is_symlink() for folder in folders[:-1]):
-            raise AuthoringError(
-                f"a change of {quoted(root)} was interrupted, and the new {quoted(path)} is lost: repair the package "
-                f"(ortpkg verify --repair-from), or accept it as it is by deleting {DIGESTS_FILE}"
-            )
-        make_parents(root, path, operations)
-        operations.replace(found, root / path)
-        operations.fsync_directory((root / path).parent)
-
-
 def _superset(root: Path, change: PackageChange, new: Mapping[str, FileDigest]) -> PackageDigests:
     recorded = read_digests(root) or PackageDigests()
     files = dict(recorded.files) | {path: RecordedFile.of(digest) for path, digest in new.items()}
@@ -284,36 +211,6 @@ def _superset(root: Path, change: PackageChange, new: Mapping[str, FileDigest]) 
         documents={document.path: new[document.path].sha256 for document in others},
     )
     return PackageDigests(files=files, pending=pending)
-
-
-def _settled(root: Path, recorded: PackageDigests, garbage: tuple[str, ...]) -> PackageDigests:
-    """``recorded`` without what was pending: one digest per file, the one it has, and nothing of the garbage."""
-    files = {path: entry for path, entry in recorded.files.items() if not is_within(path, garbage)}
-    for path, entry in files.items():
-        if len(entry.digests) > 1 and (root / path).is_file():
-            actual = hash_file(root / path)
-            files[path] = RecordedFile.of(actual) if actual.sha256 in entry.digests else entry
-    return PackageDigests(files=files)
-
-
-def _remove_garbage(root: Path, path: str, operations: FileOperations) -> None:
-    """Deletes ``path`` and then the folders that this leaves empty.
-
-    digests.json can come from a stranger: nothing is deleted through a symbolic link, nor anything that every package
-    needs.
-    """
-    target = root / path
-    folders = [root.joinpath(*target.relative_to(root).parts[:depth]) for depth in range(1, len(Path(path).parts))]
-    if any(folder.is_symlink() for folder in folders) or path in ("manifest.json", DIGESTS_FILE, "models"):
-        logger.warning("%s is not deleted: digests.json calls it garbage, which it cannot be", quoted(path))
-        return
-    if os.path.lexists(target):
-        operations.remove_tree(target)
-    for folder in reversed(folders):
-        if folder.is_dir() and not any(folder.iterdir()):
-            operations.remove_directory(folder)
-        if folder.parent.is_dir():
-            operations.fsync_directory(folder.parent)
 
 
 def _build(staging: Path, change: PackageChange, operations: FileOperations, progress: Progress | None) -> None:
@@ -359,20 +256,15 @@ def _write_composed(
         return operations.copy_stream(stream, target, nbytes=content.nbytes, name=path, progress=progress)
 
 
-def _remove_staging(root: Path, operations: FileOperations) -> None:
-    for leftover in sorted(path for path in root.iterdir() if path.name.startswith(STAGING_PREFIX)):
-        operations.remove_tree(leftover)
-
-
 def _tidy_up(root: Path, operations: FileOperations) -> None:
-    """What :func:`recover` would do, now; where that fails too, it is left to the next command."""
+    """What ``recover`` would do, now; where that fails too, it is left to the next command."""
     with contextlib.suppress(OSError, OrtpkgError):
-        _finish(root, operations)
+        finish(root, operations, is_ours=True)
 
 
 def _is_committed(root: Path, change: PackageChange) -> bool:
     commit = change.commit_document
-    return _has_digest(root / commit.path, hash_bytes(commit.after).sha256)
+    return has_digest(root / commit.path, hash_bytes(commit.after).sha256)
 
 
 def _check_unchanged(root: Path, change: PackageChange) -> None:
@@ -410,15 +302,3 @@ def _check_target_is_free(root: Path) -> None:
         raise AuthoringError(
             f"{quoted(root)} exists already and is not empty; add to a package with add-variant, or choose another name"
         )
-
-
-def _has_digest(path: Path, sha256: str) -> bool:
-    return path.is_file() and not path.is_symlink() and hash_file(path).sha256 == sha256
-
-
-@contextlib.contextmanager
-def _explained(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise explanation(error, root) from error

@@ -10,20 +10,32 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import AuthoringError
+from ortpkg.errors import AuthoringError, PackageFormatError
 from ortpkg.package.composed_file import ComposedFile, FileRange, Zeros
 from ortpkg.package.digests import check_digests, compute_digests, dump_digests, list_files
 from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package, recover
+from ortpkg.package.recovery import recover
+from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package
 from tests.package.failing_operations import FailingOperations, Killed, content_of
+
+
+def metadata(*variants: str) -> bytes:
+    """metadata.json of component ``m``."""
+    files = {"old": "model.onnx", "new": "a.onnx"}
+    body = {variant: {"model_file": files[variant]} for variant in variants}
+    return json.dumps({"component_model_name": "m", "model_variants": body}).encode()
+
+
+def manifest(*components: str, version: str = "1") -> bytes:
+    return json.dumps({"model_name": "p", "model_version": version, "component_models": components}).encode()
 
 
 def make_package(root: Path) -> Path:
     (root / "models/m/old/data").mkdir(parents=True)
     (root / "models/m/old/model.onnx").write_bytes(b"old model")
     (root / "models/m/old/data/weights.bin").write_bytes(b"old weights")
-    (root / "models/m/metadata.json").write_bytes(b'{"variants": ["old"]}')
-    (root / "manifest.json").write_bytes(b'{"components": ["m"]}')
+    (root / "models/m/metadata.json").write_bytes(metadata("old"))
+    (root / "manifest.json").write_bytes(manifest("m"))
     (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
     return root
 
@@ -40,7 +52,7 @@ def exchange_variant(root: Path, sources: dict[str, Path]) -> PackageChange:
     document = DocumentChange(
         path="models/m/metadata.json",
         before=(root / "models/m/metadata.json").read_bytes(),
-        after=b'{"variants": ["new"]}',
+        after=metadata("new"),
     )
     return PackageChange(documents=(document,), new_directories={"models/m/new": sources}, removes=("models/m/old",))
 
@@ -48,20 +60,18 @@ def exchange_variant(root: Path, sources: dict[str, Path]) -> PackageChange:
 def add_component(root: Path, sources: dict[str, Path]) -> PackageChange:
     """Adds a component: its metadata.json is new, and the manifest is the commit point."""
     documents = (
-        DocumentChange(path="models/n/metadata.json", after=b'{"variants": ["new"]}'),
-        DocumentChange(
-            path="manifest.json", before=(root / "manifest.json").read_bytes(), after=b'{"components": ["m", "n"]}'
-        ),
+        DocumentChange(path="models/n/metadata.json", after=metadata("new").replace(b'"m"', b'"n"')),
+        DocumentChange(path="manifest.json", before=(root / "manifest.json").read_bytes(), after=manifest("m", "n")),
     )
     return PackageChange(documents=documents, new_directories={"models/n/new": sources})
 
 
 def add_files(root: Path, sources: dict[str, Path]) -> PackageChange:
-    """Adds files beside those of variant ``old``, one of whose files goes."""
+    """Adds files beside those of variant ``old``, and takes one away."""
     document = DocumentChange(
         path="models/m/metadata.json",
         before=(root / "models/m/metadata.json").read_bytes(),
-        after=b'{"variants": ["old", "new"]}',
+        after=metadata("old") + b"\n",
     )
     content = ComposedFile((b"new ", FileRange(sources["sub/w.bin"], 4, 7), Zeros(3)))
     return PackageChange(
@@ -78,10 +88,10 @@ def change_several_documents(root: Path, sources: dict[str, Path]) -> PackageCha
         DocumentChange(
             path="models/m/metadata.json",
             before=(root / "models/m/metadata.json").read_bytes(),
-            after=b'{"variants": ["old", "new"]}',
+            after=metadata("old", "new"),
         ),
         DocumentChange(
-            path="manifest.json", before=(root / "manifest.json").read_bytes(), after=b'{"components": ["m"], "n": 2}'
+            path="manifest.json", before=(root / "manifest.json").read_bytes(), after=manifest("m", version="2")
         ),
     )
     return PackageChange(documents=documents, new_directories={"models/m/new": sources})
@@ -321,26 +331,134 @@ def test_a_live_file_keeps_its_inode_for_those_who_have_it_open(tmp_path: Path) 
     with (root / "models/m/metadata.json").open("rb") as reader:
         commit_change(root, exchange_variant(root, sources))
 
-        assert reader.read() == b'{"variants": ["old"]}'
+        assert reader.read() == metadata("old")
 
 
+def call_garbage(root: Path, *places: str, key: str = "adds") -> None:
+    """digests.json says that a change, which happened or did not, left ``places``."""
+    document = json.loads((root / "digests.json").read_bytes())
+    digest = document["files"]["manifest.json"]["digests"][0] if key == "removes" else "0" * 64
+    pending: dict[str, object] = {
+        "commit_document": "manifest.json",
+        "committed_digest": digest,
+        "adds": [],
+        "removes": [],
+    }
+    document["pending"] = pending | {key: list(places)}
+    (root / "digests.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("key", ["adds", "removes"])
 @pytest.mark.parametrize(
-    "garbage", ["models", "manifest.json", "digests.json", "link/victim"], ids=lambda path: path.replace("/", "-")
+    ("garbage", "reason"),
+    [
+        ("models", "is in use by component model 'm'"),
+        ("models/m", "is in use by component model 'm'"),
+        ("models/m/old", "is in use by variant 'old'"),
+        ("models/m/old/model.onnx", "is in use by variant 'old'"),
+        ("models/m/metadata.json", "is in use by component model 'm'"),
+        ("models/m/old/data", "is in use by the model 'model.onnx'"),
+        ("models/m/old/data/weights.bin", "is in use by the model 'model.onnx'"),
+        ("manifest.json", "is in use by every package"),
+        ("digests.json", "is in use by every package"),
+        ("link/victim", "is reached through a symbolic link"),
+    ],
 )
-def test_recovery_deletes_nothing_that_a_hostile_digests_file_calls_garbage(tmp_path: Path, garbage: str) -> None:
+def test_recovery_deletes_nothing_that_is_in_use_whatever_a_hostile_digests_file_says(
+    tmp_path: Path, garbage: str, reason: str, key: str
+) -> None:
     root = make_package(tmp_path / "p")
+    location = b"data/weights.bin"
+    (root / "models/m/old/model.onnx").write_bytes(b"\x0a\x08location\x12" + bytes([len(location)]) + location)
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/victim").write_text("precious")
+    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
     (root / "link").symlink_to(tmp_path / "outside")
-    document = json.loads((root / "digests.json").read_bytes())
-    document["pending"] = {"commit_document": "absent.json", "committed_digest": "0", "adds": [garbage], "removes": []}
-    (root / "digests.json").write_text(json.dumps(document))
+    call_garbage(root, garbage, key=key)
+    before = content_of(root)
+
+    with pytest.raises(PackageFormatError, match=f"calls '{garbage}.*' garbage .*: it {reason}"):
+        recover(root)
+
+    assert content_of(root) == before
+    assert (tmp_path / "outside/victim").exists()
+
+
+def test_recovery_leaves_what_was_changed_or_added_since(tmp_path: Path) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    with pytest.raises(Killed):
+        commit_change(
+            root,
+            exchange_variant(root, sources),
+            operations=FailingOperations(at=("replace", "metadata.json"), kill=True),
+        )
+    (root / "models/m/new/a.onnx").write_bytes(b"somebody's work")
+    (root / "models/m/new/notes.txt").write_bytes(b"more of it")
 
     recover(root)
 
-    assert (tmp_path / "outside/victim").exists()
+    left = [path for path in content_of(root) if path.startswith("models/m/new/")]
+    assert left == ["models/m/new/a.onnx", "models/m/new/notes.txt"]
+
+
+def test_recovery_deletes_nothing_of_a_package_that_cannot_be_read(tmp_path: Path) -> None:
+    root = make_package(tmp_path / "p")
+    call_garbage(root, "models/m/old", key="removes")
+    (root / "models/m/metadata.json").write_text("{")
+
+    with pytest.raises(PackageFormatError, match="nobody knows what of it is in use, since the package cannot be read"):
+        recover(root)
+
     assert (root / "models/m/old/model.onnx").exists()
-    assert (root / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("pending", "message"),
+    [
+        ({"adds": ["../outside"]}, "'../outside' is not a plain relative path"),
+        ({"removes": ["/etc/passwd"]}, "'/etc/passwd' is not a plain relative path"),
+        ({"adds": ["C:/windows"]}, "'C:/windows' is not a plain relative path"),
+        ({"adds": ["models/./m"]}, "'models/./m' is not a plain relative path"),
+        ({"adds": "models"}, "pending is not an object with commit_document, adds and removes"),
+        ({"adds": {"models": 1}}, "pending is not an object with commit_document, adds and removes"),
+        ({"adds": ["x"] * 100_001}, "pending names more than 100000 files"),
+        ({"documents": {"../manifest.json": "0"}}, "'../manifest.json' is not a plain relative path"),
+        ({"documents": {"models/m/old/model.onnx": "0"}}, "calls a file a document whose name does not end in .json"),
+        ({"commit_document": "models/m/old/model.onnx"}, "calls a file a document whose name does not end in .json"),
+    ],
+)
+def test_every_field_of_what_is_pending_is_looked_at(tmp_path: Path, pending: dict[str, object], message: str) -> None:
+    root = make_package(tmp_path / "p")
+    document = json.loads((root / "digests.json").read_bytes())
+    document["pending"] = {"commit_document": "a.json", "committed_digest": "0", "adds": [], "removes": []} | pending
+    (root / "digests.json").write_text(json.dumps(document))
+    before = content_of(root)
+
+    with pytest.raises(PackageFormatError, match=message):
+        recover(root)
+
+    assert content_of(root) == before
+
+
+def test_a_long_list_of_what_is_pending_takes_no_time_to_speak_of(tmp_path: Path) -> None:
+    root = make_package(tmp_path / "p")
+    document = json.loads((root / "digests.json").read_bytes())
+    document["files"] |= {f"a/{index}": {"digests": ["0" * 64], "nbytes": 0} for index in range(40_000)}
+    (root / "digests.json").write_text(json.dumps(document))
+    call_garbage(root, *(f"b/{index}" for index in range(40_000)))
+
+    recover(root)  # every path against every other one would take minutes
+
+    assert len(json.loads((root / "digests.json").read_bytes())["files"]) == 40_004
+
+
+def test_digests_json_that_is_a_link_out_of_the_package_is_refused(tmp_path: Path) -> None:
+    root = make_package(tmp_path / "p")
+    (root / "digests.json").rename(tmp_path / "outside.json")
+    (root / "digests.json").symlink_to(tmp_path / "outside.json")
+
+    with pytest.raises(PackageFormatError, match="is a link that leads out of the package"):
+        recover(root)
 
 
 def test_a_package_without_digests_gets_them_with_its_first_change(tmp_path: Path) -> None:
@@ -358,7 +476,7 @@ def new_package(sources: dict[str, Path]) -> PackageChange:
     return PackageChange(
         documents=(
             DocumentChange(path="models/m/metadata.json", after=b"{}"),
-            DocumentChange(path="manifest.json", after=b'{"components": ["m"]}'),
+            DocumentChange(path="manifest.json", after=manifest("m")),
         ),
         new_directories={"models/m/v": sources},
     )

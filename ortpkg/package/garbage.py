@@ -1,0 +1,214 @@
+"""What recovery may delete of what digests.json calls garbage: digests.json may come from a stranger.
+
+What an interrupted change of ours added, or was about to remove, is of no use to the package as its documents are now:
+no document names it, no model that they name refers to it, and its bytes are those that digests.json records. Where
+something is in use, the record is not ours, and nothing is deleted; what is not as recorded is somebody's work, and
+stays.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.errors import PackageError, PackageFormatError, quoted
+from ortpkg.package.digests import PackageDigests
+from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.findings import finding
+from ortpkg.package.hashing import HashedFile, hash_files
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.package.reader import open_package
+from ortpkg.package.rules import DOCUMENT_SHAPE
+from ortpkg.package.samples import read_samples
+from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
+
+_CHUNK_NBYTES = 1024 * 1024
+
+
+def files_to_delete(
+    root: Path, garbage: Collection[str], recorded: PackageDigests
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files of ``garbage`` (relative to ``root``) that may go, and those that stay: they are not as recorded.
+
+    Raises:
+        PackageFormatError: something of it is in use or reached through a link; or the package cannot be read, so that
+            nobody knows what is in use.
+    """
+    present = [path for path in garbage if os.path.lexists(root / path)]
+    if not present:
+        return (), ()
+    for path in present:
+        if any((root / folder).is_symlink() for folder in _folders_of(path)):
+            raise _refusal(root, path, "is reached through a symbolic link")
+    files = tuple(dict.fromkeys(file for path in present for file in _files_below(root, path)))
+    used = _UsedPlaces.of(root)
+    for path in present:
+        used.check(root, path)
+    used.check_models(root, files)
+    hashed = hash_files({file: root / file for file in files if file in recorded.files})
+    own = tuple(file for file in files if file in hashed and _is_recorded(hashed[file], recorded, file))
+    kept = set(files) - set(own)
+    return own, tuple(file for file in files if file in kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UsedPlaces:
+    """What a package uses.
+
+    Attributes:
+        places: real path, in a form in which equal paths are equal → what uses it.
+        folders: those of them of which every file is used, likewise.
+        models: every model → the folders that the files lie in which it refers to.
+    """
+
+    places: Mapping[str, str]
+    folders: Mapping[str, str]
+    models: Mapping[Path, tuple[Path, ...]]
+
+    @classmethod
+    def of(cls, root: Path) -> _UsedPlaces:
+        try:
+            package = open_package(root)
+            places: dict[str, str] = {}
+            for path, what in _places_of(package):
+                places.setdefault(_key(path), what)
+        except PackageError as error:
+            raise PackageFormatError(
+                f"a change of {quoted(root)} was interrupted, and nobody knows what of it is in use, since the package "
+                f"cannot be read: {error}",
+                path=root,
+            ) from error
+        folders = {_key(asset.path): f"shared asset {quoted(asset.uri)}" for asset in package.shared_assets}
+        models: dict[Path, tuple[Path, ...]] = {}
+        for variant in _variants_of(package):
+            if variant.model_path is None:
+                folders[_key(variant.directory)] = f"variant {quoted(variant.name)}, a set of files"
+            else:
+                known = models.get(variant.model_path, ())
+                models[variant.model_path] = tuple(dict.fromkeys((*known, *_data_folders(variant, variant.model_path))))
+        return cls(places=places | folders, folders=folders, models=models)
+
+    def check(self, root: Path, path: str) -> None:
+        """PackageFormatError where ``path`` is, holds, or lies in what is in use as a whole."""
+        key = _key(root / path)
+        for place, what in self.places.items():
+            if place == key or place.startswith(key + os.sep):
+                raise _refusal(root, path, f"is in use by {what}")
+        for folder, what in self.folders.items():
+            if key.startswith(folder + os.sep):
+                raise _refusal(root, path, f"is in use by {what}")
+
+    def check_models(self, root: Path, files: Collection[str]) -> None:
+        """PackageFormatError where a model refers to one of ``files``: then their name is in it, as it stands."""
+        for model, folders in self.models.items():
+            wanted = {
+                pattern: file
+                for file in files
+                for folder in folders
+                if (root / file).is_relative_to(folder)
+                for pattern in _patterns_of((root / file).relative_to(folder).as_posix())
+            }
+            found = _first_in(model, tuple(wanted)) if wanted else None
+            if found is not None:
+                raise _refusal(root, wanted[found], f"is in use by the model {quoted(model.name)}")
+
+
+def _variants_of(package: PackageInfo) -> Iterator[VariantInfo]:
+    for component in package.components:
+        yield from component.variants
+
+
+def _places_of(package: PackageInfo) -> Iterator[tuple[Path, str]]:
+    """Every file and folder that a document names, and who does."""
+    root = package.root
+    yield from ((root / name, "every package") for name in (MANIFEST, DIGESTS_FILE))
+    if package.has_pipeline:
+        yield root / PIPELINE, "the pipeline"
+    for component in package.components:
+        what = f"component model {quoted(component.name)}"
+        yield from ((path, what) for path in (component.directory, root / component.source.document))
+        for variant in component.variants:
+            what = f"variant {quoted(variant.name)} of {quoted(component.name)}"
+            options = [variant.session_options.get(key) for key in PATH_SESSION_OPTIONS]
+            paths = [variant.directory, root / variant.source.document]
+            paths += [variant.directory / option for option in options if option]
+            paths += [variant.model_path] if variant.model_path is not None else []
+            if variant.directory != component.directory and variant.directory.is_dir():
+                paths += sorted(variant.directory.glob("*.json"))  # beside the model: documents of its executors
+            yield from ((path, what) for path in paths)
+    if package.has_samples:
+        yield root / SAMPLES, "the samples"
+    for sample in read_samples(package):
+        vocabulary = sample.display.vocabulary if sample.display else None
+        labels = sample.labels.file if sample.labels else None
+        for path in (sample.inputs, sample.expected_outputs, labels, vocabulary):
+            if path is not None:
+                yield path, f"the samples {quoted(sample.name)}"
+
+
+def _data_folders(variant: VariantInfo, model: Path) -> Iterator[Path]:
+    yield model.parent
+    for key in PATH_SESSION_OPTIONS:
+        if option := variant.session_options.get(key):
+            yield from (variant.directory / option, (variant.directory / option).parent)
+
+
+def _patterns_of(location: str) -> Iterator[bytes]:
+    """How a reference to a file looks in a protobuf message: length and text; or, oddly written, with . or // in it."""
+    text = location.encode("utf-8", "surrogateescape")
+    length = len(text)
+    yield (bytes([length]) if length < 128 else bytes([length & 127 | 128, length >> 7])) + text
+    name = text.rpartition(b"/")[2]
+    yield from (b"./" + name, b"//" + name)
+
+
+def _first_in(model: Path, patterns: tuple[bytes, ...]) -> bytes | None:
+    overlap = max(map(len, patterns)) - 1
+    tail = b""
+    try:
+        with model.open("rb") as stream:
+            while chunk := stream.read(_CHUNK_NBYTES):
+                window = tail + chunk
+                for pattern in patterns:
+                    if pattern in window:
+                        return pattern
+                tail = window[-overlap:]
+    except OSError as error:
+        raise PackageFormatError(f"{quoted(model)} cannot be read: {error.strerror}", path=model) from error
+    return None
+
+
+def _is_recorded(found: HashedFile | OSError, recorded: PackageDigests, file: str) -> bool:
+    return isinstance(found, HashedFile) and found.digest.sha256 in recorded.files[file].digests
+
+
+def _files_below(root: Path, path: str) -> Iterator[str]:
+    """``path``, or every file, link or special file in it."""
+    if (root / path).is_symlink() or not (root / path).is_dir():
+        yield path
+        return
+    for parent, directories, names in os.walk(root / path):
+        links = [name for name in directories if Path(parent, name).is_symlink()]
+        for name in sorted((*names, *links)):
+            yield Path(parent, name).relative_to(root).as_posix()
+
+
+def _folders_of(path: str) -> list[str]:
+    names = path.split("/")
+    return ["/".join(names[:depth]) for depth in range(1, len(names))]
+
+
+def _key(path: Path) -> str:
+    """The real path, in the form in which systems compare names that see no difference of case or composition."""
+    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
+
+
+def _refusal(root: Path, path: str, reason: str) -> PackageFormatError:
+    remedy = f"delete {DIGESTS_FILE}, and the package stays as it is: the next authoring command writes it anew"
+    message = f"calls {quoted(path)} garbage of an interrupted change, which it cannot be: it {reason}"
+    found = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer="/pending", remedy=remedy)
+    return PackageFormatError.from_findings([found], path=root)
