@@ -14,6 +14,7 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.package.variants import one_of_each_kind
 from ortpkg.selection.machine import MachineOffer, this_machine
 from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
 from ortpkg.selection.selector import no_suitable_variant_message, select_variant
@@ -42,7 +43,7 @@ class ComponentModel:
         return self.info.name
 
     @property
-    def variants(self) -> tuple[VariantInfo, ...]:
+    def variants(self) -> Sequence[VariantInfo]:
         return self.info.variants
 
     @property
@@ -282,7 +283,8 @@ class ModelPackage:
 
 def _machine_for(component: ComponentInfo, eps: Iterable[str]) -> MachineOffer:
     """This machine, asked with every EP in mind that the component or the caller names."""
-    return this_machine(named={*eps, *(each.constraints.ep for each in component.variants if each.constraints.ep)})
+    kinds = one_of_each_kind(component.variants)
+    return this_machine(named={*eps, *(each.constraints.ep for each in kinds if each.constraints.ep)})
 
 
 def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:

@@ -8,10 +8,10 @@ differs.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.ep_names import CPU_EP, is_known_ep
 from ortpkg.errors import quoted
@@ -46,6 +46,7 @@ from ortpkg.package.rules import (
 from ortpkg.package.schema_version import knows_all_keys
 from ortpkg.package.schemas import check_schema
 from ortpkg.package.shared_assets import read_shared_assets
+from ortpkg.package.variants import LazyVariants
 
 COMPONENT = "component.json"
 FACTS = "ortpkg"
@@ -148,6 +149,40 @@ def facts_of(body: Mapping[str, Any], source: Source, references: ReferenceReade
     return facts
 
 
+class _CheckedVariant(NamedTuple):
+    """What was read of a variant that keeps every rule: all that making it needs."""
+
+    name: str
+    component: str
+    component_source: Source
+    body: Mapping[str, Any]
+    directory: str
+    has_directory: bool
+    executor_info: ExecutorInfo
+    stated: Constraints
+    constraints: Constraints
+    facts: Mapping[str, Any]
+
+
+def _make_variant(checked: _CheckedVariant) -> VariantInfo:
+    info = checked.executor_info
+    return VariantInfo(
+        name=checked.name,
+        component_name=checked.component,
+        directory=Path(checked.directory),
+        model_path=None if info.model_path is None else Path(info.model_path),
+        constraints=checked.constraints,
+        session_options=freeze(info.session_options),
+        provider_options=freeze(info.provider_options),
+        executor_info=freeze(info.payloads),
+        component_constraints=checked.stated,
+        has_directory=checked.has_directory,
+        metadata=freeze(checked.facts.get("metadata", EMPTY)),
+        additional_metadata=freeze(checked.body.get("additional_metadata")),
+        source=checked.component_source.below("variants", checked.name),
+    )
+
+
 class _ComponentReader:
     """Reads one component: inline in the manifest, or in the document that the manifest names."""
 
@@ -158,6 +193,7 @@ class _ComponentReader:
         self._found = references.found
         self._knows_keys = knows_keys
         self._constraints: dict[tuple[str | None, ...], tuple[Constraints, Constraints]] = {}
+        self._doubtful: set[int] = set()
 
     def read(self, declared: str | Mapping[str, Any]) -> ComponentInfo | None:
         source = Source(document=MANIFEST, pointer=json_pointer("components", self._name))
@@ -210,67 +246,84 @@ class _ComponentReader:
             message = f"component model {quoted(self._name)} has no variants"
             pointer = source.pointer + json_pointer("variants")
             self._found.add(COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer)
-        variants = (self._read_variant(name, each, directory, source) for name, each in body["variants"].items())
+        self._references.resolver.list_folders(directory, expected=len(body["variants"]))
         return ComponentInfo(
             name=self._name,
             directory=Path(directory),
-            variants=tuple(variant for variant in variants if variant is not None),
+            variants=LazyVariants(self._read_variants(body["variants"], directory, source), _make_variant),
             metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
             additional_metadata=freeze(body.get("additional_metadata")),
             source=source,
         )
 
+    def _read_variants(
+        self, bodies: Mapping[str, Mapping[str, Any]], directory: str, source: Source
+    ) -> Iterator[tuple[_CheckedVariant, Hashable]]:
+        """What was read of each variant that can be used, and a key that is equal for those that state the same."""
+        for name, body in bodies.items():
+            checked = self._read_variant(name, body, directory, source)
+            if checked is not None:
+                options = checked.executor_info.provider_options
+                # By identity: those who state the same share one object, see _read_constraints.
+                yield checked, (id(checked.constraints), tuple(options.items()) if options else ())
+
     def _read_variant(
         self, name: str, body: Mapping[str, Any], directory: str, component: Source
-    ) -> VariantInfo | None:
-        source = component.below("variants", name)
-        if self._knows_keys:
-            check_keys(body, VARIANT_KEYS, source, self._found)
-        folder = self._resolve_directory(name, body.get("variant_directory"), directory, source)
+    ) -> _CheckedVariant | None:
+        if self._knows_keys and not body.keys() <= VARIANT_KEYS:
+            check_keys(body, VARIANT_KEYS, component.below("variants", name), self._found)
+        folder = self._resolve_directory(name, body.get("variant_directory"), directory, component)
         if folder is None:
             return None
         exists = folder.kind is not PathKind.MISSING
         executor_info = NO_EXECUTOR_INFO
         if declared := body.get("executor_info"):
-            executor_info = read_executor_info(declared, folder.path if exists else None, source, self._references)
+            within = folder.path if exists else None
+            executor_info = read_executor_info(declared, within, component, ("variants", name), self._references)
         if executor_info.model_path is None:
-            self._check_model(name, executor_info, folder, source)
-        stated, constraints = self._read_constraints(body, source)
-        additional_metadata = body.get("additional_metadata")
-        facts = EMPTY if additional_metadata is None else facts_of(body, source, self._references)
-        return VariantInfo(
+            self._check_model(name, executor_info, folder, component)
+        stated, constraints = self._read_constraints(name, body, component)
+        facts: Mapping[str, Any] = EMPTY
+        if body.get("additional_metadata") is not None:
+            facts = facts_of(body, component.below("variants", name), self._references)
+            if "constraints" in facts:
+                constraints = _completed(constraints, facts["constraints"])
+        return _CheckedVariant(
             name=name,
-            component_name=self._name,
-            directory=Path(folder.path),
-            model_path=executor_info.model_path,
-            constraints=_completed(constraints, facts["constraints"]) if "constraints" in facts else constraints,
-            session_options=executor_info.session_options,
-            provider_options=executor_info.provider_options,
-            executor_info=executor_info.payloads,
-            component_constraints=stated,
+            component=self._name,
+            component_source=component,
+            body=body,
+            directory=folder.path,
             has_directory=exists,
-            metadata=freeze(facts.get("metadata", EMPTY)),
-            additional_metadata=freeze(additional_metadata),
-            source=source,
+            executor_info=executor_info,
+            stated=stated,
+            constraints=constraints,
+            facts=facts,
         )
 
     def _resolve_directory(self, name: str, declared: str | None, base: str, source: Source) -> Place | None:
-        """The variant's folder, which may be missing where the rules allow it; None, with a finding, otherwise."""
+        """The variant's folder, which may be missing where the rules allow it; None, with a finding, otherwise.
+
+        ``source`` is the component's: a variant's own is put together only for a finding.
+        """
+        tokens = ("variants", name)
         if declared is not None:
-            place = self._references.resolve_path(declared, base, source, "variant_directory", must_exist=True)
+            key = "variant_directory"
+            place = self._references.resolve_path(declared, base, source, *tokens, key, must_exist=True)
             if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
                 message = f"variant_directory {quoted(declared)} is not a folder"
-                self._references.report(FILE_MISSING, message, source, "variant_directory")
+                self._references.report(FILE_MISSING, message, source, *tokens, key)
             return place
         if self._rules.portable_names and (reason := why_not_a_name(name)):
             message = f"variant {quoted(name)} {reason}"
             remedy = "use a name that every operating system allows, or name the folder in variant_directory"
-            self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy)
+            pointer = source.pointer + json_pointer(*tokens)
+            self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=pointer, remedy=remedy)
             return None
-        place = self._references.resolve_path(name, base, source)
+        place = self._references.resolve_path(name, base, source, *tokens)
         if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
             message = f"there is no folder {quoted(self._references.shown(place.path))}"
-            self._found.add(VARIANT_DIRECTORY_MISSING, source.document, message, pointer=source.pointer)
+            self._references.report(VARIANT_DIRECTORY_MISSING, message, source, *tokens)
             return None
         return place
 
@@ -279,28 +332,39 @@ class _ComponentReader:
         ort = executor_info.payloads.get(ORT)
         if not self._rules.complete or (isinstance(ort, Mapping) and "model_file" in ort):
             return
-        config = self._references.resolve_path(GENAI_CONFIG, folder.path, source)
+        config = self._references.resolve_path(GENAI_CONFIG, folder.path, source, "variants", name)
         if config is not None and config.kind is not PathKind.FILE:
-            message = f"variant {quoted(name)} names no model"
-            self._found.add(MODEL_NOT_NAMED, source.document, message, pointer=source.pointer)
+            self._references.report(MODEL_NOT_NAMED, f"variant {quoted(name)} names no model", source, "variants", name)
 
-    def _read_constraints(self, body: Mapping[str, Any], source: Source) -> tuple[Constraints, Constraints]:
+    def _read_constraints(self, name: str, body: Mapping[str, Any], source: Source) -> tuple[Constraints, Constraints]:
         """The constraints as they are written, and as selection wants them: no empty texts, the device in lower case.
 
-        Most variants share theirs with others.
+        Most variants share theirs with others: these get the same objects.
         """
         key = body.get("ep"), body.get("device"), body.get("compatibility_string")
-        ep, device = key[0] or None, key[1].lower() if key[1] else None
-        if ep is not None and not is_known_ep(ep):
-            warn_of_ep(ep, source.below("ep"), self._found)
-        if device is not None and device not in DEVICES:
-            warn_of_device(device, source.below("device"), self._found)
         known = self._constraints.get(key)
         if known is None:
+            device = key[1].lower() if key[1] else None
             stated = Constraints(ep=key[0], device=key[1], ep_compatibility_info=key[2])
-            meant = Constraints(ep=ep, device=device, ep_compatibility_info=key[2] or None)
+            meant = Constraints(ep=key[0] or None, device=device, ep_compatibility_info=key[2] or None)
             known = self._constraints[key] = (stated, meant)
+            if _is_doubtful(meant):
+                self._doubtful.add(id(meant))
+        if id(known[1]) in self._doubtful:
+            self._warn_of(known[1], source.below("variants", name))
         return known
+
+    def _warn_of(self, constraints: Constraints, source: Source) -> None:
+        if constraints.ep is not None and not is_known_ep(constraints.ep):
+            warn_of_ep(constraints.ep, source.below("ep"), self._found)
+        if constraints.device is not None and constraints.device not in DEVICES:
+            warn_of_device(constraints.device, source.below("device"), self._found)
+
+
+def _is_doubtful(constraints: Constraints) -> bool:
+    return (constraints.ep is not None and not is_known_ep(constraints.ep)) or (
+        constraints.device is not None and constraints.device not in DEVICES
+    )
 
 
 def _completed(constraints: Constraints, facts: Mapping[str, str]) -> Constraints:

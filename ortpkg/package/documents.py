@@ -13,7 +13,9 @@ import os
 import re
 import stat
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,9 +39,9 @@ class DocumentLimits:
         text_after_nul: a NUL byte ends the document, whatever follows.
     """
 
-    nbytes: int = 16 * 1024 * 1024
+    nbytes: int = 32 * 1024 * 1024
     depth: int = 64
-    values: int = 200_000
+    values: int = 1_000_000
     string_length: int = 1024 * 1024
     number_length: int = 128
     repeated_keys: bool = False
@@ -53,6 +55,8 @@ _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|,', re.DOTALL)
 _NEITHER_BRACKET_NOR_QUOTE = bytes(byte for byte in range(256) if byte not in b'[]{}"\\')
 _ONE_KIND_OF_BRACKET = bytes.maketrans(b"{}", b"[]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_UNESCAPED_QUOTE = re.compile(r'(?<!\\)"')
 _MOST_DIGITS_OF_A_DOUBLE = 308
 _MOST_TOKENS_PER_VALUE = 4  # a key, its value, a comma or bracket, and one to spare
 
@@ -249,12 +253,28 @@ class _Objects:
 
 
 def _parse(text: str, document: str, limits: DocumentLimits) -> Any:
+    value = _load(text, document, limits)
+    if not limits.repeated_keys and _may_repeat_keys(text, value):
+        objects = _Objects()
+        value = _load(text, document, limits, make_object=objects.make)
+        if objects.repeated:
+            raise _repeated_keys_error(value, objects.repeated, document)
+    if _ESCAPED_SURROGATE.search(text) or _may_have_long_strings(text, limits.string_length):
+        _check_strings(value, document, limits.string_length)
+    return value
+
+
+def _load(
+    text: str,
+    document: str,
+    limits: DocumentLimits,
+    make_object: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None,
+) -> Any:
     numbers = _Numbers(document, limits.number_length)
-    objects = _Objects()
     try:
-        value = json.loads(
+        return json.loads(
             text,
-            object_pairs_hook=objects.make,
+            object_pairs_hook=make_object,
             parse_int=numbers.make_int,
             parse_float=numbers.make_float,
             parse_constant=numbers.refuse_constant,
@@ -262,11 +282,39 @@ def _parse(text: str, document: str, limits: DocumentLimits) -> Any:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         _fail(finding(DOCUMENT_SYNTAX, document, f"is not valid JSON at {where}: {error.msg}"))
-    if objects.repeated and not limits.repeated_keys:
-        raise _repeated_keys_error(value, objects.repeated, document)
-    if "\\u" in text or len(text) > limits.string_length:
-        _check_strings(value, document, limits.string_length)
-    return value
+
+
+def _may_repeat_keys(text: str, value: Any) -> bool:
+    """Whether an object in ``text`` may have a key twice, so that ``value`` lacks a member; where so, look closer.
+
+    Each member is written with a colon after a quote or white space. There are at least as many of these as members in
+    the text, and at least as many members in the text as in the value: where both ends are equal, nothing was dropped.
+    """
+    members = _count_members(value)
+    return members != text.count(":") and members != sum(text.count(before + ":") for before in '" \t\n\r')
+
+
+def _count_members(value: Any) -> int:
+    """How many members all objects in ``value`` have together. Level by level: a visit of each takes several times."""
+    count = 0
+    level = [value]
+    while level:
+        objects = [each for each in level if type(each) is dict]
+        arrays = [each for each in level if type(each) is list]
+        count += sum(map(len, objects))
+        level = list(chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays)))
+    return count
+
+
+def _may_have_long_strings(text: str, most_characters: int) -> bool:
+    """Whether some string may be longer than ``most_characters``; where so, look closer.
+
+    A string that long covers a whole window of half its length, which then has no quote but escaped ones.
+    """
+    window = max(1, most_characters // 2)
+    return len(text) > most_characters and not all(
+        _UNESCAPED_QUOTE.search(text, start, start + window) for start in range(0, len(text) - window + 1, window)
+    )
 
 
 def _repeated_keys_error(

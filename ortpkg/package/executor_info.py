@@ -8,12 +8,11 @@ session options are string references, and it may not set session options that w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ortpkg.errors import quoted
-from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Source
 from ortpkg.package.path_resolver import PathKind
 from ortpkg.package.reference_reader import UNREADABLE, ReferenceReader
@@ -36,9 +35,12 @@ FORBIDDEN_SESSION_OPTIONS = (
 """Session options that a package may not set, whatever their value (onnxruntime 1.31)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorInfo:
-    """What a variant's executors need.
+_IS_FORBIDDEN = frozenset(FORBIDDEN_SESSION_OPTIONS)
+_IS_PATH = frozenset(PATH_SESSION_OPTIONS)
+
+
+class ExecutorInfo(NamedTuple):
+    """What a variant's executors need. The mappings may be those of the document: they are not to be changed.
 
     Attributes:
         payloads: executor → its payload, of any JSON type.
@@ -46,10 +48,10 @@ class ExecutorInfo:
         session_options, provider_options: for onnxruntime; path-valued session options are resolved, absolute paths.
     """
 
-    payloads: FrozenMapping[Any] = EMPTY
-    model_path: Path | None = None
-    session_options: FrozenMapping[str] = EMPTY
-    provider_options: FrozenMapping[str] = EMPTY
+    payloads: Mapping[str, Any] = EMPTY
+    model_path: str | None = None
+    session_options: Mapping[str, str] = EMPTY
+    provider_options: Mapping[str, str] = EMPTY
 
 
 NO_EXECUTOR_INFO = ExecutorInfo()
@@ -57,19 +59,37 @@ _KEY = "executor_info"
 
 
 def read_executor_info(
-    declared: Mapping[str, Any], directory: str | None, source: Source, references: ReferenceReader
+    declared: Mapping[str, Any],
+    directory: str | None,
+    source: Source,
+    tokens: tuple[str, ...],
+    references: ReferenceReader,
 ) -> ExecutorInfo:
     """The executor info of one variant; what is wrong is added to the findings of ``references``.
 
     Args:
         declared: ``executor_info`` as it stands in the variant, which keeps its schema.
         directory: the variant's folder; None where there is none.
-        source: where the variant stands.
+        source, tokens: where the variant stands: at ``tokens`` below ``source``.
         references: of the package.
     """
+    place, at = source, (*tokens, _KEY, ORT)
+    payloads = declared
+    if any(type(value) is str for value in declared.values()):
+        payloads, ort_document = _read_documents(declared, directory, source.below(*tokens), references)
+        if ort_document is not None:
+            place, at = Source(document=ort_document), ()
+    if ORT not in payloads:
+        return ExecutorInfo(payloads=payloads)
+    return _OrtPayloadReader(directory or references.root, place, at, references).read(payloads[ORT], payloads)
+
+
+def _read_documents(
+    declared: Mapping[str, Any], directory: str | None, source: Source, references: ReferenceReader
+) -> tuple[dict[str, Any], str | None]:
+    """The payloads with those in documents of their own read, and the document of ``ort``; unreadable ones left out."""
     payloads: dict[str, Any] = {}
-    place = source
-    tokens: tuple[str, ...] = (_KEY, ORT)
+    ort_document = None
     for executor, value in declared.items():
         if not isinstance(value, str):
             payloads[executor] = value
@@ -80,11 +100,8 @@ def read_executor_info(
             continue
         payloads[executor] = payload
         if executor == ORT:
-            place, tokens = Source(document=references.shown(document.path)), ()
-    frozen: FrozenMapping[Any] = freeze(payloads)
-    if ORT not in payloads:
-        return ExecutorInfo(payloads=frozen)
-    return _OrtPayloadReader(directory or references.root, place, tokens, references).read(payloads[ORT], frozen)
+            ort_document = references.shown(document.path)
+    return payloads, ort_document
 
 
 def _find_document(
@@ -107,7 +124,7 @@ class _OrtPayloadReader:
         self._tokens = tokens
         self._references = references
 
-    def read(self, payload: Any, payloads: FrozenMapping[Any]) -> ExecutorInfo:
+    def read(self, payload: Any, payloads: Mapping[str, Any]) -> ExecutorInfo:
         if not is_valid(payload, "executor_info_ort"):
             place = self._source.below(*self._tokens)
             findings = check_schema(payload, "executor_info_ort", document=place.document, pointer=place.pointer)
@@ -121,28 +138,26 @@ class _OrtPayloadReader:
             provider_options=self._read_options("provider_options", payload.get("provider_options")),
         )
 
-    def _read_model(self, reference: str) -> Path | None:
+    def _read_model(self, reference: str) -> str | None:
         place = self._references.resolve_string(reference, self._base, self._source, *self._tokens, "model_file")
         if place is None:
             return None
-        if self._references.rules.complete and place.kind is not PathKind.FILE:
+        if place.kind is not PathKind.FILE and self._references.rules.complete:
             what = "does not exist" if place.kind is PathKind.MISSING else "is not a file"
             message = f"model file {quoted(reference)} {what} in {quoted(self._references.shown(self._base))}"
             self._report(FILE_MISSING, message, "model_file")
-        return Path(place.path)
+        return place.path
 
-    def _read_session_options(self, declared: Mapping[str, str] | None) -> FrozenMapping[str]:
-        if not declared:
-            return EMPTY
-        options = dict(self._read_options("session_options", declared))
-        for key in FORBIDDEN_SESSION_OPTIONS:
-            if key in options and self._references.rules.checks_option_keys:
+    def _read_session_options(self, declared: Mapping[str, str] | None) -> Mapping[str, str]:
+        options = self._read_options("session_options", declared)
+        if not _IS_FORBIDDEN.isdisjoint(options) and self._references.rules.checks_option_keys:
+            for key in (key for key in FORBIDDEN_SESSION_OPTIONS if key in options):
                 message = f"session option {quoted(key)} writes a file"
                 self._report(SESSION_OPTION_FORBIDDEN, message, "session_options", key)
-        for key in PATH_SESSION_OPTIONS:
-            if options.get(key):
-                options[key] = self._read_path_option(key, options[key])
-        return FrozenMapping(options)
+        if _IS_PATH.isdisjoint(options):
+            return options
+        paths = {key: self._read_path_option(key, options[key]) for key in PATH_SESSION_OPTIONS if options.get(key)}
+        return {**options, **paths}
 
     def _read_path_option(self, key: str, reference: str) -> str:
         tokens = (*self._tokens, "session_options", key)
@@ -155,13 +170,13 @@ class _OrtPayloadReader:
             self._report(FILE_MISSING, message, "session_options", key)
         return place.path
 
-    def _read_options(self, what: str, options: Mapping[str, str] | None) -> FrozenMapping[str]:
+    def _read_options(self, what: str, options: Mapping[str, str] | None) -> Mapping[str, str]:
         if not options:
             return EMPTY
-        for key in options:
-            if "\0" in key and self._references.rules.checks_option_keys:
+        if self._references.rules.checks_option_keys and "\0" in "".join(options):
+            for key in (key for key in options if "\0" in key):
                 self._report(EXECUTOR_INFO, f"key {quoted(key)} holds a NUL", what, key)
-        return FrozenMapping(options)
+        return options
 
     def _report(self, rule: Rule, message: str, *tokens: str) -> None:
         self._references.report(rule, message, self._source, *self._tokens, *tokens)

@@ -7,7 +7,7 @@ All paths are absolute, resolved and confined to the package (or, for an ``insta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -109,11 +109,11 @@ class VariantInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentInfo:
-    """One model of the package, with its variants in declaration order."""
+    """One model of the package, with its variants in declaration order: a tuple, or a sequence that is like one."""
 
     name: str
     directory: Path
-    variants: tuple[VariantInfo, ...]
+    variants: Sequence[VariantInfo]
     metadata: Mapping[str, Any] = EMPTY
     additional_metadata: Any = None
     source: Source = field(default_factory=lambda: Source(document=""))

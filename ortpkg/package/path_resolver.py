@@ -102,6 +102,11 @@ def why_not_a_name(name: str) -> str | None:
     return f"has a name of more than {_MOST_NAME_NBYTES} bytes" if nbytes > _MOST_NAME_NBYTES else None
 
 
+def is_plain_name(name: str) -> bool:
+    """Whether :func:`why_not_a_name` has surely nothing to say of ``name``, at a glance."""
+    return _PLAIN_NAME.fullmatch(name) is not None
+
+
 class PathResolver:
     """Resolves references against one package root.
 

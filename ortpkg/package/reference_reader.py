@@ -58,8 +58,10 @@ class ReferenceReader:
 
         ``source`` and ``tokens`` say where the path stands; they are put together only for a finding.
         """
+        place = self.resolver.find_plain(reference, base) if within is None else None
         try:
-            place = self.resolver.resolve(reference, base, within=within)
+            if place is None:
+                place = self.resolver.resolve(reference, base, within=within)
         except ReferenceRefusedError as error:
             self.report(error.rule, f"path {quoted(reference)} {error.reason}", source, *tokens)
             return None
@@ -71,6 +73,8 @@ class ReferenceReader:
 
     def resolve_string(self, reference: str, base: str, source: Source, *tokens: str) -> Place | None:
         """The place of a string reference; None, with a finding, where it may not be used."""
+        if (place := self.resolver.find_plain(reference, base)) is not None:
+            return place
         if "\0" in reference and not self.rules.portable_names:
             reference = reference.partition("\0")[0]  # it crosses a C interface
         asset = parse_asset_reference(reference)

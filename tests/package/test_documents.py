@@ -180,3 +180,37 @@ def depth_of(value: Any) -> int:
     if not isinstance(value, dict | list):
         return 0
     return 1 + max(map(depth_of, value.values() if isinstance(value, dict) else value), default=0)
+
+
+TRICKY_TEXT = st.text(alphabet='a:" \\\n', max_size=6)
+MEMBERS = st.lists(st.tuples(TRICKY_TEXT, st.sampled_from(["", " ", "\n\t"]), TRICKY_TEXT), max_size=4)
+
+
+@given(outer=MEMBERS, inner=MEMBERS)
+@settings(max_examples=200, deadline=None)
+def test_notices_a_repeated_key_whatever_colons_stand_around(
+    outer: list[tuple[str, str, str]], inner: list[tuple[str, str, str]]
+) -> None:
+    """Colons in strings, and keys that stand apart from their colon, do not make up for one another."""
+    nested = f'"nested": [{object_text(inner)}]'
+    text = object_text(outer).replace("{", "{" + nested + ("," if outer else ""), 1)
+    repeats = any(len({key for key, _, _ in members}) < len(members) for members in (outer, inner))
+    if repeats:
+        assert "occurs more than once" in refusal(text, DocumentLimits())
+    else:
+        assert parse_document(text.encode(), document="m.json") == json.loads(text)
+
+
+def object_text(members: list[tuple[str, str, str]]) -> str:
+    return "{" + ",".join(f"{json.dumps(key)}{space}:{json.dumps(value)}" for key, space, value in members) + "}"
+
+
+@given(texts=st.lists(st.text(alphabet='ab"\\', max_size=40), max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_notices_a_long_string_wherever_it_begins_and_whatever_it_holds(texts: list[str]) -> None:
+    limits = DocumentLimits(string_length=12)
+    text = json.dumps({"list": texts})
+    if any(len(each) > limits.string_length for each in texts):
+        assert "a string has more than 12 characters" in refusal(text, limits)
+    else:
+        assert parse_document(text.encode(), document="m.json", limits=limits) == {"list": texts}

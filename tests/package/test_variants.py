@@ -1,0 +1,87 @@
+"""Variants that are made when somebody looks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+from ortpkg.package.package_info import Constraints, VariantInfo
+from ortpkg.package.reader import open_package
+from ortpkg.package.variants import LazyVariants, alike, one_of_each_kind
+
+_ROOT = Path("/package")
+
+
+def make(name: str) -> VariantInfo:
+    return VariantInfo(name=name, component_name="m", directory=_ROOT / name, model_path=None)
+
+
+def lazy(*names: str) -> LazyVariants[str]:
+    return LazyVariants([(name, name[0]) for name in names], make)
+
+
+def test_behaves_as_the_tuple_of_its_variants() -> None:
+    made = (make("a1"), make("b1"), make("a2"))
+    variants = lazy("a1", "b1", "a2")
+    assert variants == made
+    assert variants == lazy("a1", "b1", "a2")
+    assert variants != made[:2]
+    assert tuple(variants) == made
+    assert (variants[1], variants[-1], variants[:2], len(variants)) == (made[1], made[2], made[:2], 3)
+    assert hash(lazy()) == hash(())
+    assert repr(variants) == repr(made)
+    assert pickle.loads(pickle.dumps(variants)) == made
+
+
+def test_makes_a_variant_once_and_only_where_somebody_looks() -> None:
+    seen: list[str] = []
+
+    def note(name: str) -> VariantInfo:
+        seen.append(name)
+        return make(name)
+
+    variants = LazyVariants([("a", 0), ("b", 0), ("c", 1)], note)
+    assert len(variants) == 3
+    assert [each.name for each in one_of_each_kind(variants)] == ["a", "c"]
+    assert variants[2] is variants[2]
+    assert seen == ["a", "c"]
+
+
+def test_groups_positions_by_first_mention() -> None:
+    assert alike(lazy("b1", "a1", "b2", "a2", "b3")) == [[0, 2, 4], [1, 3]]
+    assert alike((make("a1"), make("a2"))) == [[0], [1]]
+
+
+def test_what_is_alike_states_the_same(tmp_path: Path) -> None:
+    """Of an opened package: constraints and provider options, whatever else differs."""
+    stated: list[dict[str, Any]] = [
+        {"ep": "CUDAExecutionProvider", "device": device, "provider_options": options, "ortpkg": facts}
+        for device in ("gpu", "GPU")
+        for options in ({}, {"device_id": "0"}, {"device_id": "1"})
+        for facts in (None, {"constraints": {"architecture": "sm_90"}})
+        for _ in range(2)
+    ]
+    bodies = {}
+    for index, each in enumerate(stated):
+        (tmp_path / f"v{index}").mkdir()
+        (tmp_path / f"v{index}" / "model.onnx").touch()
+        ort = {"model_file": "model.onnx", "provider_options": each["provider_options"]}
+        bodies[f"v{index}"] = {
+            "ep": each["ep"],
+            "device": each["device"],
+            "executor_info": {"ort": ort},
+            **({"additional_metadata": {"ortpkg": each["ortpkg"]}} if each["ortpkg"] else {}),
+        }
+    manifest = {"schema_version": "1.0", "components": {"m": {"variants": bodies}}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    variants = open_package(tmp_path).components[0].variants
+    groups = alike(variants)
+    assert sorted(place for group in groups for place in group) == list(range(len(stated)))
+    assert len(groups) < len(stated)
+    for group in groups:
+        assert len({variants[place].constraints for place in group}) == 1
+        assert len({tuple(variants[place].provider_options.items()) for place in group}) == 1
+    assert variants[0].constraints == Constraints(ep="CUDAExecutionProvider", device="gpu")
+    assert [group for group in groups if 0 in group] == [[0, 1]]
