@@ -7,7 +7,6 @@ the functions that it inlined) is not written.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import BinaryIO
 import onnx
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
-from ortpkg.errors import ModelError, ModelFileError, quoted
+from ortpkg.errors import ModelError, quoted
 from ortpkg.graph.external_data import check_location
+from ortpkg.graph.file_replacement import replace_file
 from ortpkg.graph.graph import Attribute, Graph, Initializer, Node
 from ortpkg.graph.initializers import SparseInitializer
 from ortpkg.graph.limits import ModelLimits
@@ -82,7 +82,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, external_data: str
     """
     path = Path(path)
     if external_data is None:
-        _replace_file(path, lambda file: file.write(_serialized(to_model_proto(model), path)))
+        replace_file(path, lambda file: file.write(_serialized(to_model_proto(model), path)))
         return
     check_location(external_data, "external_data")
     protos: list[onnx.ModelProto] = []
@@ -92,8 +92,8 @@ def save_model(model: Model, path: str | os.PathLike[str], *, external_data: str
         options = WriteOptions(tensor=external.write, attribute_tensor=inline_tensor)
         protos.append(to_model_proto(model, options=options))
 
-    _replace_file(path.parent / external_data, write_data)
-    _replace_file(path, lambda file: file.write(_serialized(protos[0], path)))
+    replace_file(path.parent / external_data, write_data)
+    replace_file(path, lambda file: file.write(_serialized(protos[0], path)))
 
 
 def _serialized(proto: onnx.ModelProto, path: Path) -> bytes:
@@ -105,29 +105,6 @@ def _serialized(proto: onnx.ModelProto, path: Path) -> bytes:
     if len(data) > limit:
         raise ModelError(f"{quoted(path)} would have {len(data)} bytes, over protobuf's {limit}; use external data")
     return bytes(data)
-
-
-def _replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes a new file and moves it over ``path``, so that a file that someone has mapped keeps its bytes.
-
-    Windows refuses to replace a mapped file; that is a ModelFileError like any other failure to write.
-    """
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ModelFileError(f"cannot write {quoted(path)}: {quoted(error)}") from error
-        raise
 
 
 def inline_tensor(initializer: Initializer) -> onnx.TensorProto:

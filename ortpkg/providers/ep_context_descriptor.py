@@ -1,0 +1,123 @@
+"""What a compiled context was made from and for, readable, and compared before a context is believed.
+
+A context that another driver, SDK, device or architecture made may load and compute nonsense, or crash; one of another
+model computes another model. So each carries a descriptor, and loading compares it first (E40).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+from ortpkg.errors import quoted
+
+#: Longest text of a descriptor that is read; real ones have some dozens of characters.
+_LONGEST_TEXT = 4096
+_MOST_OPTIONS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextDescriptor:
+    """What must be as it was for a context to be right.
+
+    Attributes:
+        ep: name of the execution provider.
+        sdk_version: of the library that compiled it.
+        driver_version: of the device's driver; "" where there is none.
+        device: what it was compiled for, in the EP's words ("CPU", "GPU.1", "NPU").
+        architecture: of that device: microarchitecture or the vendor's name for it.
+        graph_digest: SHA-256 of the partition's structure: operators, attributes, shapes, types.
+        weights_digest: SHA-256 of the partition's weights.
+        options: provider options that change what is compiled.
+    """
+
+    ep: str
+    sdk_version: str
+    device: str
+    architecture: str = ""
+    driver_version: str = ""
+    graph_digest: str = ""
+    weights_digest: str = ""
+    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            each.name: dict(self.options) if each.name == "options" else getattr(self, each.name)
+            for each in fields(self)
+        }
+
+
+#: What differs between machines and times, in the order in which a mismatch is told. The digests belong to the source
+#: model, which a machine that only loads the context need not have.
+ENVIRONMENT_FIELDS: tuple[str, ...] = ("ep", "sdk_version", "driver_version", "device", "architecture", "options")
+SOURCE_FIELDS: tuple[str, ...] = ("graph_digest", "weights_digest")
+
+_WORDS = {
+    "ep": "execution provider",
+    "sdk_version": "SDK version",
+    "driver_version": "driver version",
+    "device": "device",
+    "architecture": "architecture",
+    "options": "provider options",
+    "graph_digest": "model graph",
+    "weights_digest": "weights",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextMismatch:
+    """The first field in which a context is not what is needed here."""
+
+    field: str
+    recorded: str
+    needed: str
+
+    def __str__(self) -> str:
+        return f"{_WORDS[self.field]} was {quoted(self.recorded)}, here it is {quoted(self.needed)}"
+
+
+def find_mismatch(
+    recorded: ContextDescriptor, needed: ContextDescriptor, *, names: tuple[str, ...] = ENVIRONMENT_FIELDS
+) -> ContextMismatch | None:
+    """The first of ``names`` in which the two differ, None where they agree."""
+    for name in names:
+        before, now = getattr(recorded, name), getattr(needed, name)
+        if name == "options":
+            before, now = dict(before), dict(now)
+        if before != now:
+            return ContextMismatch(field=name, recorded=_shown(before), needed=_shown(now))
+    return None
+
+
+def descriptor_from_json(document: object) -> ContextDescriptor:
+    """Reads what :meth:`ContextDescriptor.to_json` wrote; unknown keys are ignored.
+
+    Raises ValueError with a sentence where it is not one.
+    """
+    if not isinstance(document, dict):
+        raise ValueError(  # noqa: TRY004 - the document is wrong, not the call
+            "the descriptor is no JSON object"
+        )
+    texts = {}
+    for each in fields(ContextDescriptor):
+        if each.name == "options":
+            continue
+        value = document.get(each.name, "")
+        if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+            raise ValueError(f"{each.name} of the descriptor is no short text")
+        texts[each.name] = value
+    options = document.get("options", {})
+    if not isinstance(options, dict) or len(options) > _MOST_OPTIONS:
+        raise ValueError("options of the descriptor is no small object")
+    for key, value in options.items():
+        if not isinstance(value, str) or len(key) > _LONGEST_TEXT or len(value) > _LONGEST_TEXT:
+            raise ValueError(f"option {quoted(key)} of the descriptor is no short text")
+    return ContextDescriptor(**texts, options=MappingProxyType(dict(options)))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={each}" for key, each in sorted(value.items())) or "none"
+    return str(value)

@@ -1,0 +1,134 @@
+"""The session options of the EPContext design, read from a session's config entries into one frozen value.
+
+Source: the EPContext design's table of session options (requirements E13 to E18, E44). Keys are ONNX Runtime's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.errors import InvalidSessionOptionError, quoted
+
+CONTEXT_ENABLE = "ep.context_enable"
+CONTEXT_FILE_PATH = "ep.context_file_path"
+CONTEXT_EMBED_MODE = "ep.context_embed_mode"
+CONTEXT_NODE_NAME_PREFIX = "ep.context_node_name_prefix"
+EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
+CONTEXT_EXTERNAL_INITIALIZERS = "ep.context_model_external_initializers_file_name"
+SHARE_EP_CONTEXTS = "ep.share_ep_contexts"
+STOP_SHARE_EP_CONTEXTS = "ep.stop_share_ep_contexts"
+
+_MODEL_SUFFIX = ".onnx"
+_CONTEXT_SUFFIX = "_ctx.onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpContextOptions:
+    """What a session was told about compiled contexts.
+
+    Attributes:
+        enable: dump the context model (E13); only then the attributes marked with * matter.
+        file_path: where the context model goes *, or, for a model from memory, where it came from (E14); None where
+            not given.
+        embed_mode: * contexts go into the nodes rather than a file beside the model (E15; off by default, unlike the
+            attribute).
+        node_name_prefix: * of node names, partition names and graph names (E16).
+        external_initializers: * name of the file for the initializers of what stays on the CPU (E18); "": they go
+            into the ONNX file.
+        share: the session belongs to a group (E44).
+        stop_share: it is the group's last one.
+        model_path: the source model's file; None where it came from memory.
+    """
+
+    enable: bool = False
+    file_path: Path | None = None
+    embed_mode: bool = False
+    node_name_prefix: str = ""
+    external_initializers: str = ""
+    share: bool = False
+    stop_share: bool = False
+    model_path: Path | None = None
+
+    @property
+    def model_folder(self) -> Path | None:
+        """The folder to which paths of external contexts are relative (E37, E38); None where nothing tells it."""
+        if self.model_path is not None:
+            return self.model_path.parent
+        return None if self.file_path is None else self.file_path.parent
+
+    @property
+    def output_path(self) -> Path:
+        """Where the context model is written (E14, E23, E24).
+
+        Raises InvalidSessionOptionError where the model came from memory and no path is given.
+        """
+        if self.file_path is not None:
+            return self.file_path
+        if self.model_path is None:
+            raise InvalidSessionOptionError(
+                f"the model comes from memory, so nothing tells where its context model goes: set {CONTEXT_FILE_PATH}",
+                key=CONTEXT_FILE_PATH,
+            )
+        name = self.model_path.name
+        stem = name[: -len(_MODEL_SUFFIX)] if name.lower().endswith(_MODEL_SUFFIX) else name
+        return self.model_path.with_name(stem + _CONTEXT_SUFFIX)
+
+    def binary_name(self, ep_name: str) -> str:
+        """``[model_name]_[ep].bin`` (E26): of the source model, or of the output where the model came from memory."""
+        source = self.model_path or self.output_path
+        stem = source.name[: -len(_MODEL_SUFFIX)] if source.name.lower().endswith(_MODEL_SUFFIX) else source.name
+        return f"{stem}_{ep_name.removesuffix('ExecutionProvider').lower()}.bin"
+
+
+def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> EpContextOptions:
+    """Reads a session's config entries.
+
+    Args:
+        entries: config entries of the session options.
+        model_path: the model's file; None where it comes from memory.
+
+    Raises InvalidSessionOptionError for a flag that is neither "0" nor "1", for generation from memory without a path
+    (E24), for a path that is a directory, or for a name of external initializers that is no plain file name.
+    """
+    path = entries.get(CONTEXT_FILE_PATH) or None
+    options = EpContextOptions(
+        enable=_flag(entries, CONTEXT_ENABLE),
+        file_path=None if path is None else Path(path),
+        embed_mode=_flag(entries, CONTEXT_EMBED_MODE),
+        node_name_prefix=entries.get(CONTEXT_NODE_NAME_PREFIX, ""),
+        external_initializers=_file_name(entries, CONTEXT_EXTERNAL_INITIALIZERS),
+        share=_flag(entries, SHARE_EP_CONTEXTS),
+        stop_share=_flag(entries, STOP_SHARE_EP_CONTEXTS),
+        model_path=model_path,
+    )
+    if options.enable:
+        _check_output(options)
+    return options
+
+
+def _check_output(options: EpContextOptions) -> None:
+    output = options.output_path
+    if output.is_dir():
+        raise InvalidSessionOptionError(f"{CONTEXT_FILE_PATH} {quoted(output)} is a directory", key=CONTEXT_FILE_PATH)
+    if options.model_path is not None and output.absolute() == options.model_path.absolute():
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_FILE_PATH} {quoted(output)} is the source model itself", key=CONTEXT_FILE_PATH
+        )
+
+
+def _flag(entries: Mapping[str, str], key: str) -> bool:
+    value = entries.get(key, "0")
+    if value not in ("0", "1"):
+        raise InvalidSessionOptionError(f'{key} is "0" or "1", not {quoted(value)}', key=key)
+    return value == "1"
+
+
+def _file_name(entries: Mapping[str, str], key: str) -> str:
+    name = entries.get(key, "")
+    if name and (name in (".", "..") or any(character in name for character in "/\\:\0")):
+        raise InvalidSessionOptionError(
+            f"{key} is the name of a file beside the context model, not {quoted(name)}", key=key
+        )
+    return name

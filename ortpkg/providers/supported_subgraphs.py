@@ -1,0 +1,135 @@
+"""From the nodes that a provider can run to maximal partitions that can be fused (requirement D06).
+
+Two supported nodes may lie in one partition where no path between them leads through a node outside of it: fused, such
+a partition would depend on itself. Nodes are taken in topological order; each joins the partition of one of its
+producers where that makes no cycle, else it begins one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.providers.execution_provider import GraphViewer
+
+
+def supported_subgraphs(viewer: GraphViewer, supported: Collection[int]) -> list[tuple[int, ...]]:
+    """Node indices of each partition, every one convex, in the order of their first nodes.
+
+    Args:
+        viewer: the graph, its nodes in topological order.
+        supported: indices of the nodes that the provider would take.
+    """
+    return _Grouping(viewer, frozenset(supported)).groups()
+
+
+def subgraph_signature(graph: Graph, indices: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What flows into and out of a set of nodes: names of its inputs (no constants) and outputs, in order of use."""
+    inside = frozenset(indices)
+    nodes = [graph.node(index) for index in indices]
+    made = {value for node in nodes for value in node.outputs if value}
+    needed = dict.fromkeys(value for node in nodes for value in (*node.inputs, *node.implicit_inputs) if value)
+    inputs = tuple(value for value in needed if value not in made and graph.constant(value) is None)
+    outputs = tuple(
+        value
+        for node in nodes
+        for value in node.outputs
+        if value and (graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value)))
+    )
+    return inputs, outputs
+
+
+class _Grouping:
+    """Groups of nodes, an unsupported node being a group of its own that nobody joins.
+
+    ``_needs`` has for each group the groups that it depends on, directly or not, as bits of an integer; ``_users`` the
+    groups that depend on it directly. A group that was merged into another is an alias of it.
+    """
+
+    def __init__(self, viewer: GraphViewer, supported: frozenset[int]) -> None:
+        self._graph = viewer.graph
+        self._order = viewer.order
+        self._supported = supported
+        self._group_of: dict[int, int] = {}
+        self._members: list[list[int]] = []
+        self._is_open: list[bool] = []
+        self._needs: list[int] = []
+        self._users: list[set[int]] = []
+        self._alias: list[int] = []
+
+    def groups(self) -> list[tuple[int, ...]]:
+        for index in self._order:
+            self._place(index)
+        position = {index: number for number, index in enumerate(self._order)}
+        found = [
+            sorted(members, key=position.__getitem__)
+            for group, members in enumerate(self._members)
+            if self._is_open[group] and self._alias[group] == group
+        ]
+        return [tuple(members) for members in sorted(found, key=lambda members: position[members[0]])]
+
+    def _place(self, index: int) -> None:
+        group = self._new_group(index)
+        for producer in self._producers(self._graph.node(index)):
+            self._depend(group, self._real(self._group_of[producer]))
+        if not self._is_open[group]:
+            return
+        for producer in self._producers(self._graph.node(index)):
+            other = self._real(self._group_of[producer])
+            if other != group and self._is_open[other] and not self._is_separated(group, other):
+                group = self._merge(group, other)
+
+    def _new_group(self, index: int) -> int:
+        group = len(self._members)
+        self._members.append([index])
+        self._is_open.append(index in self._supported)
+        self._needs.append(0)
+        self._users.append(set())
+        self._alias.append(group)
+        self._group_of[index] = group
+        return group
+
+    def _real(self, group: int) -> int:
+        while self._alias[group] != group:
+            self._alias[group] = self._alias[self._alias[group]]
+            group = self._alias[group]
+        return group
+
+    def _depend(self, group: int, other: int) -> None:
+        self._users[other].add(group)
+        self._add_needs(group, self._needs[other] | (1 << other))
+
+    def _add_needs(self, group: int, needs: int) -> None:
+        """Adds to what ``group`` depends on, and so to what depends on it."""
+        waiting = [group]
+        while waiting:
+            current = self._real(waiting.pop())
+            if needs & ~self._needs[current]:
+                self._needs[current] |= needs
+                waiting.extend(self._users[current])
+
+    def _is_separated(self, group: int, other: int) -> bool:
+        """Whether a third group lies between the two, so that as one they would depend on themselves."""
+        return self._leads_through_third(other, group) or self._leads_through_third(group, other)
+
+    def _leads_through_third(self, first: int, last: int) -> bool:
+        users = {self._real(user) for user in self._users[first]} - {first, last}
+        return any(self._needs[last] >> user & 1 for user in users)
+
+    def _merge(self, group: int, other: int) -> int:
+        """Makes one of the two; the one with more members stays."""
+        if len(self._members[group]) > len(self._members[other]):
+            group, other = other, group
+        self._alias[group] = other
+        self._members[other] += self._members[group]
+        self._users[other] = {self._real(user) for user in self._users[other] | self._users[group]} - {other}
+        own = ~((1 << group) | (1 << other))
+        self._needs[other] = (self._needs[other] | self._needs[group]) & own
+        for user in self._users[other]:
+            self._add_needs(user, self._needs[other] | (1 << other))
+        return other
+
+    def _producers(self, node: Node) -> list[int]:
+        found = dict.fromkeys((*node.inputs, *node.implicit_inputs))
+        producers = (self._graph.producer_of(value) for value in found if value)
+        return list(dict.fromkeys(producer.index for producer in producers if producer is not None))
