@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.version import __version__
 
 if TYPE_CHECKING:
-    from ortpkg import errors
+    from ortpkg import devices, errors
     from ortpkg.api.archive import pack, unpack
     from ortpkg.api.model_package import ComponentModel, ModelPackage
     from ortpkg.api.model_variant import ModelVariant
@@ -75,6 +75,7 @@ __all__ = [
     "convert",
     "create",
     "dedup",
+    "devices",
     "diff",
     "errors",
     "init_package",
@@ -91,8 +92,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return importlib.import_module("ortpkg.errors")
+    if name in ("devices", "errors"):
+        return importlib.import_module(f"ortpkg.{name}")
     if name in _LAZY:
         value = getattr(importlib.import_module(_LAZY[name]), name)
         globals()[name] = value

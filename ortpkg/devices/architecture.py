@@ -24,7 +24,9 @@ def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
         name = _ask_archspec()
         if name is not None:
             write_fact("microarchitecture", key, name)
-    return cpu if name is None else replace(cpu, architecture=name)
+    if name is None:
+        return cpu
+    return replace(cpu, architecture=name, fact_sources={**cpu.fact_sources, "architecture": "archspec"})
 
 
 def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
@@ -41,6 +43,21 @@ def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
     if device not in TARGETS or constraint not in TARGETS:
         return None
     return bool(TARGETS[device] >= TARGETS[constraint])
+
+
+def architecture_distance(device_architecture: str, wanted: str) -> int | None:
+    """How far ``wanted`` is from the device's own architecture: 0 for the same, more for an older ancestor.
+
+    None where the device does not run it, or where that is unknown.
+    """
+    device, constraint = device_architecture.lower(), wanted.lower()
+    if device == constraint:
+        return 0
+    if not runs_code_for(device, constraint):
+        return None
+    from archspec.cpu import TARGETS  # as above
+
+    return max(1, len(TARGETS[device].ancestors) - len(TARGETS[constraint].ancestors))
 
 
 def _ask_archspec() -> str | None:

@@ -41,6 +41,21 @@ NPU_DEVICES: dict[tuple[int, int], str] = {
     (0x1022, 0x17F0): "AMD XDNA 2 NPU (Strix)",
 }
 
+#: AMD's GPUs inside a processor; amdgpu gives them a part of the machine's memory.
+AMD_INTEGRATED_GPUS: dict[int, str] = {
+    0x1114: "AMD Radeon Graphics (Krackan)",
+    0x13C0: "AMD Radeon Graphics (Granite Ridge)",
+    0x150E: "AMD Radeon 880M / 890M (Strix)",
+    0x1586: "AMD Radeon 8050S / 8060S (Strix Halo)",
+    0x15BF: "AMD Radeon 760M / 780M (Phoenix)",
+    0x15C8: "AMD Radeon 740M (Phoenix 2)",
+    0x1638: "AMD Radeon Graphics (Cezanne)",
+    0x164E: "AMD Radeon Graphics (Raphael)",
+    0x1681: "AMD Radeon 660M / 680M (Rembrandt)",
+    0x1900: "AMD Radeon 760M / 780M (Hawk Point)",
+    0x1901: "AMD Radeon 740M (Hawk Point 2)",
+}
+
 INTEL = 0x8086
 AMD = 0x1002
 NVIDIA = 0x10DE

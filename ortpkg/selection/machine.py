@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
-from ortpkg.devices.probe import probe
+from ortpkg.devices.machine_probe import probe
 from ortpkg.devices.profiles import MachineProfile
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory

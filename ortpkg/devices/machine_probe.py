@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ortpkg.devices.architecture import with_host_architecture
-from ortpkg.devices.hardware import DeviceType
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.machine import Machine
 
 
 def probe(root: Path | str = "/") -> Machine:
     """Finds out what this machine has. Never raises: what cannot be found out is None, or a note.
+
+    What NVIDIA's GPUs have free is left open, because only their tool tells, slowly; see :func:`with_free_memory`.
 
     Args:
         root: a directory tree to read instead of this machine's ``/sys`` and ``/proc``, in Linux's layout. Such a tree
@@ -26,7 +29,22 @@ def probe(root: Path | str = "/") -> Machine:
     hardware = tuple(
         with_host_architecture(device) if device.type is DeviceType.CPU else device for device in machine.hardware
     )
-    return replace(machine, hardware=hardware)
+    return replace(machine, hardware=_with_tools(hardware))
+
+
+def with_free_memory(machine: Machine) -> Machine:
+    """``machine`` (this one, as probed) with what is free on every device that tells; may take seconds."""
+    from ortpkg.devices.nvidia_smi import with_free_nvidia_memory  # only where somebody asks
+
+    return replace(machine, hardware=with_free_nvidia_memory(machine.hardware))
+
+
+def _with_tools(hardware: Sequence[HardwareDevice]) -> tuple[HardwareDevice, ...]:
+    if all(device.vendor != "NVIDIA" for device in hardware):
+        return tuple(hardware)
+    from ortpkg.devices.nvidia_smi import with_nvidia_facts  # only on machines with such a GPU
+
+    return with_nvidia_facts(hardware)
 
 
 def _probe_this_platform() -> Machine:

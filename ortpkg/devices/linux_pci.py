@@ -1,0 +1,254 @@
+"""GPUs and NPUs on the PCI bus of a Linux machine, with their drivers and memory.
+
+Sources: Documentation/ABI/testing/sysfs-bus-pci (class, vendor, device, driver), Documentation/accel (the accel class);
+the amdgpu documentation (mem_info_vram_total, mem_info_vram_used, mem_info_vram_vendor, product_name), the KFD topology
+(gfx_target_version), amdxdna (vbnv, fw_version), xe (tile0/physical_vram_size_bytes), i915 (lmem_total_bytes) and
+NVIDIA's driver README (/proc/driver/nvidia).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.devices.linux_files import entries, hexadecimal, integer, line, link_name, text
+from ortpkg.devices.pci_ids import pci_ids_name
+from ortpkg.devices.pci_vendors import (
+    AMD,
+    AMD_INTEGRATED_GPUS,
+    DISPLAY_ONLY_VENDORS,
+    INTEL,
+    NPU_DEVICES,
+    NVIDIA,
+    vendor_name,
+)
+
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_DISPLAY_CLASS = 0x03
+_ACCELERATOR_CLASS = 0x12
+#: Drivers that hold a device without anything that a backend could compute on, and what to say of them.
+_DRIVERS_WITHOUT_COMPUTE = {
+    "nouveau": "the driver nouveau draws only; no execution provider computes on it",
+    "vfio-pci": "it is handed to a virtual machine (vfio-pci)",
+    "pciback": "it is handed to a virtual machine (pciback)",
+    "xen-pciback": "it is handed to a virtual machine (xen-pciback)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciFunction:
+    """A function of the bus, with the numbers that say what it is."""
+
+    address: str
+    directory: Path
+    pci_class: int
+    vendor_id: int
+    device_id: int
+
+
+@dataclass(slots=True)
+class FoundDevices:
+    """What a bus has; notes say what does not count, or cannot be used."""
+
+    gpus: list[HardwareDevice] = field(default_factory=list)
+    npus: list[HardwareDevice] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def probe_pci(root: Path) -> FoundDevices:
+    """Every GPU and NPU, in order of address."""
+    found = FoundDevices()
+    accelerators = _addresses_of_class(root, "accel")
+    architectures = _kfd_architectures(root)
+    for function in _pci_functions(root):
+        numbers = (function.vendor_id, function.device_id)
+        is_npu = function.pci_class == _ACCELERATOR_CLASS or function.address in accelerators or numbers in NPU_DEVICES
+        if not is_npu and function.pci_class != _DISPLAY_CLASS:
+            continue
+        if function.vendor_id in DISPLAY_ONLY_VENDORS:
+            vendor = vendor_name(function.vendor_id)
+            found.notes.append(f"{function.address}: {vendor} display adapter, not for computing")
+            continue
+        device_type = DeviceType.NPU if is_npu else DeviceType.GPU
+        device = _pci_device(root, function, device_type, architectures.get(function.address))
+        (found.npus if is_npu else found.gpus).append(device)
+        if note := _driver_note(device):
+            found.notes.append(f"{function.address}: {device.name}: {note}")
+    seen = {gpu.metadata["pci_address"] for gpu in found.gpus}
+    found.gpus += [gpu for gpu in _nvidia_without_sysfs(root) if gpu.metadata["pci_address"] not in seen]
+    return found
+
+
+def driver_facts(root: Path, directory: Path) -> dict[str, str]:
+    """The driver's name and version; a driver without a version of its own has the kernel's, and says so."""
+    driver = link_name(directory / "driver")
+    if driver is None:
+        return {}
+    version = line(root / "sys/module" / driver.replace("-", "_") / "version")
+    if version is None and driver == "nvidia":
+        version = nvidia_driver_version(root)
+    release = line(root / "proc/sys/kernel/osrelease")
+    if version is None and release is not None:
+        version = f"kernel {release}"
+    return {"driver": driver, **({"driver_version": version} if version else {})}
+
+
+def nvidia_driver_version(root: Path) -> str | None:
+    """The version in /proc/driver/nvidia/version, which is there also where /sys/module is hidden."""
+    found = re.search(
+        r"Kernel Module\S*(?: for \S+)?\s+([0-9][0-9.]{2,20})", text(root / "proc/driver/nvidia/version") or ""
+    )
+    return found[1] if found else None
+
+
+def _driver_note(device: HardwareDevice) -> str:
+    driver = device.metadata.get("driver")
+    return "no driver is bound to it" if driver is None else _DRIVERS_WITHOUT_COMPUTE.get(driver, "")
+
+
+def _pci_functions(root: Path) -> list[PciFunction]:
+    """Every PCI function in order of address; those whose numbers cannot be read are left out."""
+    found = []
+    for directory in entries(root / "sys/bus/pci/devices"):
+        pci_class, vendor_id, device_id = (hexadecimal(directory / name) for name in ("class", "vendor", "device"))
+        if pci_class is not None and vendor_id is not None and device_id is not None:
+            found.append(
+                PciFunction(
+                    address=directory.name,
+                    directory=directory,
+                    pci_class=pci_class >> 16,
+                    vendor_id=vendor_id,
+                    device_id=device_id,
+                )
+            )
+    return found
+
+
+def _pci_device(root: Path, function: PciFunction, device_type: DeviceType, kfd: str | None) -> HardwareDevice:
+    name, name_source = _name(root, function, device_type)
+    total, free = _device_memory(function)
+    firmware = line(function.directory / "fw_version")  # amdxdna
+    sources = {"name": name_source} if name_source else {}
+    if kfd:
+        sources["architecture"] = "kfd"
+    return HardwareDevice(
+        type=device_type,
+        name=name,
+        vendor=vendor_name(function.vendor_id),
+        vendor_id=function.vendor_id,
+        device_id=function.device_id,
+        is_discrete=_is_discrete(function) if device_type is DeviceType.GPU else None,
+        memory_nbytes=total,
+        free_memory_nbytes=free,
+        architecture=kfd,
+        metadata={
+            "pci_address": function.address,
+            **driver_facts(root, function.directory),
+            **({"firmware_version": firmware} if firmware else {}),
+        },
+        source="sysfs",
+        fact_sources=sources,
+    )
+
+
+def _name(root: Path, function: PciFunction, device_type: DeviceType) -> tuple[str, str]:
+    """What the device is called, and who says so where that is not sysfs."""
+    numbers = (function.vendor_id, function.device_id)
+    if function.vendor_id == NVIDIA and (model := _nvidia_facts(root, function.address).get("Model")):
+        return model, "nvidia driver"
+    told = line(function.directory / "product_name")  # amdgpu, where the board says it
+    if told and function.vendor_id == AMD:
+        return told, ""
+    known = NPU_DEVICES.get(numbers) or (AMD_INTEGRATED_GPUS.get(function.device_id) if numbers[0] == AMD else None)
+    if known:
+        return known, "pci.ids"
+    if listed := pci_ids_name(root, *numbers):
+        return f"{vendor_name(function.vendor_id)} {listed}".strip(), "pci.ids"
+    vendor = vendor_name(function.vendor_id) or "unknown"
+    return f"{vendor} {device_type.value.upper()} [{numbers[0]:04x}:{numbers[1]:04x}]", ""
+
+
+def _is_discrete(function: PciFunction) -> bool | None:
+    """Whether a GPU has memory of its own; None where sysfs does not tell.
+
+    Intel's integrated GPU is a function of the root bus. NVIDIA's PCI GPUs are all discrete. amdgpu shows the vendor
+    of the video memory only for memory chips of the card's own; integrated ones are known by number.
+    """
+    if function.vendor_id == NVIDIA:
+        return True
+    if function.vendor_id == INTEL and PCI_ADDRESS.fullmatch(function.address):
+        return function.address.split(":")[1] != "00"
+    if function.vendor_id == AMD and function.device_id in AMD_INTEGRATED_GPUS:
+        return False
+    if function.vendor_id == AMD and (function.directory / "mem_info_vram_vendor").is_file():
+        return True
+    return None
+
+
+def _device_memory(function: PciFunction) -> tuple[int | None, int | None]:
+    """Total and free bytes of the device's own memory."""
+    total = integer(function.directory / "mem_info_vram_total")  # amdgpu
+    used = integer(function.directory / "mem_info_vram_used")
+    if total is None:
+        total = _hexadecimal_nbytes(function.directory / "tile0/physical_vram_size_bytes")  # xe
+    if total is None:
+        cards = [each for each in entries(function.directory / "drm") if re.fullmatch(r"card\d+", each.name)]
+        total = next((size for card in cards if (size := integer(card / "lmem_total_bytes"))), None)  # i915
+    return total, None if total is None or used is None else max(0, total - used)
+
+
+def _hexadecimal_nbytes(path: Path) -> int | None:
+    found = text(path, nbytes=32)
+    return int(found, 16) if found and re.fullmatch(r"0x[0-9a-fA-F]{1,15}", found) else None
+
+
+def _nvidia_facts(root: Path, address: str) -> dict[str, str]:
+    """/proc/driver/nvidia/gpus/<address>/information: key → value."""
+    rows = (text(root / "proc/driver/nvidia/gpus" / address / "information", nbytes=1 << 12) or "").splitlines()
+    pairs = (row.partition(":") for row in rows)
+    return {key.strip(): value.strip()[:256] for key, _, value in pairs if value.strip()}
+
+
+def _nvidia_without_sysfs(root: Path) -> list[HardwareDevice]:
+    """GPUs that the NVIDIA driver lists, for containers in which /sys is hidden."""
+    found = []
+    for entry in entries(root / "proc/driver/nvidia/gpus"):
+        model = _nvidia_facts(root, entry.name).get("Model")
+        if model and PCI_ADDRESS.fullmatch(entry.name):
+            version = nvidia_driver_version(root)
+            metadata = {"pci_address": entry.name, "driver": "nvidia"}
+            found.append(
+                HardwareDevice(
+                    type=DeviceType.GPU,
+                    name=model,
+                    vendor="NVIDIA",
+                    vendor_id=NVIDIA,
+                    is_discrete=True,
+                    metadata={**metadata, **({"driver_version": version} if version else {})},
+                    source="nvidia driver",
+                )
+            )
+    return found
+
+
+def _kfd_architectures(root: Path) -> dict[str, str]:
+    """PCI address → "gfx1100", from the topology that AMD's compute driver shows."""
+    found = {}
+    for node in entries(root / "sys/class/kfd/kfd/topology/nodes"):
+        properties = dict(
+            re.findall(r"^(\w+) (\d{1,12})$", text(node / "properties", nbytes=1 << 12) or "", re.MULTILINE)
+        )
+        version, location = (int(properties.get(key, 0)) for key in ("gfx_target_version", "location_id"))
+        if version:
+            major, minor, stepping = version // 10000, version // 100 % 100, version % 100
+            domain = int(properties.get("domain", 0))
+            address = f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{location & 7:x}"
+            found[address] = f"gfx{major}{minor:x}{stepping:x}"
+    return found
+
+
+def _addresses_of_class(root: Path, kind: str) -> frozenset[str]:
+    targets = (link_name(entry / "device") for entry in entries(root / "sys/class" / kind))
+    return frozenset(target for target in targets if target is not None and PCI_ADDRESS.fullmatch(target))
