@@ -77,6 +77,8 @@ def pack_package(
     operations = operations or FileOperations()
     check_is_package(root)
     check_is_free(output)
+    if output.is_dir():
+        raise AuthoringError(f"{quoted(output)} is a folder; choose the name of a file")
     if output.resolve().is_relative_to(root.resolve()):
         raise AuthoringError(f"{quoted(output)} lies in the package itself; choose a place outside")
     with lock_package(root, on_wait=notify), lock_package(output, on_wait=notify):

@@ -2,17 +2,21 @@
 
 The lock lies in a directory of the user, named after a hash of the package's real path: a package may be read-only,
 on a network share, or signed, so nothing of it is touched. Two users do not exclude each other; for them the commit
-compares the documents that it replaces with those that it read (``transaction.py``).
+compares the documents that it replaces with those that it read (``transaction.py``). Where the user has no directory
+that can be written (a container, a service), it lies in the one for temporary files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
 import os
+import stat
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,11 +48,11 @@ def lock_package(
         PackageBusyError: the other command did not finish in time.
         AuthoringError: the lock cannot be made.
     """
-    path = _lock_path(root)
+    directory = _writable_directory(root)
+    path = directory / _lock_name(root)
     lock = filelock.FileLock(path)
     holder_path = path.with_suffix(".json")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         _acquire(lock, root, holder_path, timeout_s, on_wait)
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         raise AuthoringError(f"cannot lock {quoted(root)} through {quoted(path)}: {error}") from error
@@ -62,13 +66,53 @@ def lock_package(
 
 
 def locks_directory() -> Path:
-    """Where the locks of this user lie."""
-    return platformdirs.user_cache_path("ortpkg", appauthor=False) / "locks"
+    """Where the locks of this user lie: ``locks`` in ``ORTPKG_CACHE_DIR``, else in the user's directory for caches."""
+    chosen = os.environ.get("ORTPKG_CACHE_DIR")
+    caches = Path(chosen) if chosen else platformdirs.user_cache_path("ortpkg", appauthor=False)
+    return caches / "locks"
 
 
-def _lock_path(root: Path) -> Path:
+def _writable_directory(root: Path) -> Path:
+    """The directory of the user's locks, made if need be. AuthoringError where there is none that can be written."""
+    directory = locks_directory()
+    try:
+        _make_writable(directory)
+    except OSError as error:
+        substitute = _temporary_directory()
+        try:
+            _make_writable(substitute)
+            _check_owner(substitute)
+        except OSError as second:
+            raise AuthoringError(
+                f"cannot lock {quoted(root)}: {quoted(directory)} cannot be written ({error.strerror or error}), nor "
+                f"{quoted(substitute)} ({second.strerror or second}); name another one in ORTPKG_CACHE_DIR"
+            ) from error
+        return substitute
+    return directory
+
+
+def _make_writable(directory: Path) -> None:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
+
+
+def _temporary_directory() -> Path:
+    """The same for all processes of a user, and for no other user's."""
+    user = str(os.getuid()) if sys.platform != "win32" else os.environ.get("USERNAME", "user")
+    return Path(tempfile.gettempdir(), f"ortpkg-locks-{user}")
+
+
+def _check_owner(directory: Path) -> None:
+    """PermissionError where somebody else made the directory, who could exchange what is in it."""
+    status = directory.lstat()
+    if sys.platform != "win32" and (not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid()):
+        raise PermissionError(errno.EACCES, "it belongs to somebody else", str(directory))
+
+
+def _lock_name(root: Path) -> str:
     real_root = os.path.normcase(os.path.realpath(root))
-    return locks_directory() / f"{hashlib.sha256(os.fsencode(real_root)).hexdigest()}.lock"
+    return f"{hashlib.sha256(os.fsencode(real_root)).hexdigest()}.lock"
 
 
 def _acquire(

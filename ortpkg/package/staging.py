@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -12,8 +13,12 @@ from pathlib import Path
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.digests import STAGING_PREFIX
 from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.path_resolver import why_not_a_name
 
 _SPARE_NBYTES = 1024 * 1024  # headers, documents, directories and rounding up to blocks
+_JOURNAL = f"{STAGING_PREFIX}parts.json"
+_LAST_PART = "manifest.json"
+_MOST_JOURNAL_NBYTES = 1024 * 1024
 TOKEN_NBYTES = 8
 """Of the random part of a staging folder's name."""
 
@@ -23,48 +28,115 @@ def staged(target: Path, *, nbytes: int, operations: FileOperations) -> Iterator
     """Yields a free name beside ``target``; what is made there becomes ``target`` when the context is left.
 
     After an error nothing is left of it. What a killed process left is removed by the next that makes ``target``; the
-    caller holds its lock (:func:`~ortpkg.package.package_lock.lock_package`). An empty folder in the place is replaced.
+    caller holds its lock (:func:`~ortpkg.package.package_lock.lock_package`).
+
+    An empty folder that is there already stays the folder that it is, since a process may be working in it, or a disk
+    be mounted there: what is made lies in it first; its parts, manifest.json last, are then renamed to their places.
 
     Raises:
         AuthoringError: there is something at ``target``, or no folder to hold it, or no space for ``nbytes``, or the
             disk cannot be written. There is then nothing new.
     """
     check_is_free(target)
+    is_there = target.is_dir()
+    prefix = f"{STAGING_PREFIX}" if is_there else f"{STAGING_PREFIX}{target.name}."
+    staging = (target if is_there else target.parent) / f"{prefix}{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         for leftover in _leftovers(target):
-            operations.remove_tree(leftover)
-        check_space(target.parent, nbytes, operations)
+            _undo(target, leftover, operations)
+        check_space(staging.parent, nbytes, operations)
     except OSError as error:
         raise explanation(error, target) from error
-    staging = target.parent / f"{STAGING_PREFIX}{target.name}.{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         yield staging
-        check_is_free(target)  # again: building may have taken minutes
-        if target.is_dir():
-            operations.remove_directory(target)  # empty, as checked; Windows does not rename over a folder
-        operations.replace(staging, target)
+        check_is_free(target, building=staging)  # again: building may have taken minutes
+        if is_there:
+            _publish_parts(target, staging, operations)
+        else:
+            operations.replace(staging, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            operations.remove_tree(staging)
+            _undo(target, staging, operations)
         if isinstance(error, OSError):
             raise explanation(error, target) from error
         raise
     with contextlib.suppress(OSError):  # it is there; an error would claim that it is not
-        operations.fsync_directory(target.parent)
+        if is_there:
+            operations.remove_tree(staging)
+        operations.fsync_directory(target if is_there else target.parent)
 
 
-def check_is_free(target: Path) -> None:
-    """AuthoringError where something is at ``target`` (an empty folder is fine), or its parent is no folder."""
+def check_is_free(target: Path, *, building: Path | None = None) -> None:
+    """AuthoringError where something is at ``target`` (an empty folder is fine), or its parent is no folder.
+
+    What a killed process left of its own does not count, nor what is being built.
+    """
     if not target.parent.is_dir():
         raise AuthoringError(f"{quoted(target.parent)} is not a directory; make it first")
     is_folder = target.is_dir() and not target.is_symlink()
-    if os.path.lexists(target) and (not is_folder or any(target.iterdir())):
+    if os.path.lexists(target) and (not is_folder or is_occupied(target, building=building)):
         raise AuthoringError(f"{quoted(target)} exists already; choose another name")
 
 
+def is_occupied(folder: Path, *, building: Path | None = None) -> bool:
+    """Whether a folder holds anything but what :func:`staged` left there when it was killed."""
+    leftovers = [path for path in _leftovers(folder) if path.parent == folder]
+    own = {*leftovers, *(part for leftover in leftovers for part in _moved_parts(folder, leftover)), building}
+    return any(path not in own for path in folder.iterdir())
+
+
+def _publish_parts(target: Path, staging: Path, operations: FileOperations) -> None:
+    """Renames what was made in ``staging`` to its places in ``target``; what came to its place is known afterwards."""
+    parts = sorted(staging.iterdir(), key=lambda path: (path.name == _LAST_PART, path.name))
+    identities = {part.name: _identity(part) for part in parts}
+    operations.write_file(staging / _JOURNAL, json.dumps(identities).encode())
+    operations.fsync_directory(staging)
+    for part in parts:
+        operations.replace(part, target / part.name)
+    operations.fsync_directory(target)
+
+
+def _undo(target: Path, leftover: Path, operations: FileOperations) -> None:
+    """Deletes ``leftover``, and what of it was renamed into ``target`` unless all was."""
+    for part in _moved_parts(target, leftover):
+        operations.remove_tree(part)
+    operations.remove_tree(leftover)
+
+
+def _moved_parts(target: Path, leftover: Path) -> list[Path]:
+    """What was renamed from ``leftover`` into ``target`` before a process was killed; nothing once all was there.
+
+    Only what is the same file or folder still, unchanged: the rest is somebody's work.
+    """
+    try:
+        identities = json.loads((leftover / _JOURNAL).read_bytes()[:_MOST_JOURNAL_NBYTES])
+        if not isinstance(identities, dict) or not any(os.path.lexists(leftover / name) for name in identities):
+            return []
+        names = [name for name in identities if why_not_a_name(name) is None]
+        return [
+            target / name
+            for name in names
+            if os.path.lexists(target / name) and _identity(target / name) == identities[name]
+        ]
+    except (OSError, ValueError):
+        return []
+
+
+def _identity(path: Path) -> list[int]:
+    """What a rename does not change; the inode alone may be given to another file later."""
+    status = path.lstat()
+    return [status.st_ino, status.st_mtime_ns]
+
+
 def _leftovers(target: Path) -> list[Path]:
-    name = re.compile(re.escape(f"{STAGING_PREFIX}{target.name}.") + f"[0-9a-f]{{{2 * TOKEN_NBYTES}}}")
-    return sorted(path for path in target.parent.iterdir() if name.fullmatch(path.name))
+    """What killed processes were building: in ``target`` where that is a folder, else beside it."""
+    token = f"[0-9a-f]{{{2 * TOKEN_NBYTES}}}"
+    beside = re.compile(re.escape(f"{STAGING_PREFIX}{target.name}.") + token)
+    found = [path for path in target.parent.iterdir() if beside.fullmatch(path.name)]
+    if target.is_dir() and not target.is_symlink():
+        inside = re.compile(re.escape(STAGING_PREFIX) + token)
+        found += [path for path in target.iterdir() if inside.fullmatch(path.name)]
+    return sorted(found)
 
 
 def check_space(folder: Path, nbytes: int, operations: FileOperations) -> None:

@@ -42,7 +42,7 @@ from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import FileDigest, Progress, hash_bytes
 from ortpkg.package.recovery import explained, finish, has_digest, write_digests
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.package.staging import TOKEN_NBYTES, check_space, explanation, staged
+from ortpkg.package.staging import TOKEN_NBYTES, check_space, explanation, is_occupied, staged
 
 _MOST_STAGED_FILES = 10_000
 
@@ -107,7 +107,8 @@ def commit_change(
     with explained(root):
         _check_unchanged(root, change)
         _check_places_are_free(root, change)
-        check_space(root, _nbytes_to_write(change), operations)
+        if change.new_directories or change.new_files:
+            check_space(root, _nbytes_to_write(change), operations)  # what only removes must do on a full disk too
     staging = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         _ensure_digests(root, operations, progress)
@@ -128,7 +129,7 @@ def commit_change(
 def create_package(
     root: Path, change: PackageChange, *, operations: FileOperations | None = None, progress: Progress | None = None
 ) -> None:
-    """Makes a whole new package at ``root`` in a sibling folder and renames it into place: all or nothing.
+    """Makes a whole new package at ``root``: all or nothing (:func:`~ortpkg.package.staging.staged`).
 
     Raises:
         AuthoringError: there is something at ``root`` already (an empty directory is fine), a file to copy cannot be
@@ -298,7 +299,7 @@ def _nbytes_to_write(change: PackageChange) -> int:
 
 def _check_target_is_free(root: Path) -> None:
     """Says what to do instead, where :func:`~ortpkg.package.staging.staged` would only refuse."""
-    if root.is_dir() and not root.is_symlink() and any(root.iterdir()):
+    if root.is_dir() and not root.is_symlink() and is_occupied(root):
         raise AuthoringError(
             f"{quoted(root)} exists already and is not empty; add to a package with add-variant, or choose another name"
         )

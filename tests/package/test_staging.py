@@ -1,0 +1,92 @@
+"""A new folder that appears whole or not at all, also where an empty one is there that has to stay."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+
+from ortpkg.errors import AuthoringError
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.staging import staged
+from tests.package.failing_operations import FailingOperations, Killed, content_of
+
+
+def build(target: Path, operations: FileOperations | None = None) -> None:
+    operations = operations or FileOperations()
+    with staged(target, nbytes=0, operations=operations) as staging:
+        operations.make_directory(staging)
+        operations.make_directory(staging / "models")
+        for name in ("manifest.json", "digests.json", "models/a"):
+            operations.write_file(staging / name, name.encode())
+
+
+WHOLE = {name: name.encode() for name in ("digests.json", "manifest.json", "models/a")}
+
+
+def test_an_empty_folder_stays_the_folder_that_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "p"
+    target.mkdir()
+    monkeypatch.chdir(target)
+    inode = target.stat().st_ino
+
+    build(target)
+
+    assert target.stat().st_ino == inode
+    assert Path.cwd() == target
+    assert content_of(target) == WHOLE
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a folder that cannot be written")
+def test_an_empty_folder_is_filled_where_the_one_around_it_cannot_be_written(tmp_path: Path) -> None:
+    target = tmp_path / "p"
+    target.mkdir()
+    tmp_path.chmod(0o500)
+    try:
+        build(target)
+    finally:
+        tmp_path.chmod(0o700)
+
+    assert content_of(target) == WHOLE
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "full disk"])
+def test_stopped_at_any_operation_an_empty_folder_has_no_manifest_or_everything(tmp_path: Path, kill: bool) -> None:
+    counting = FailingOperations()
+    (tmp_path / "counted").mkdir()
+    build(tmp_path / "counted", counting)
+    outcomes = []
+    for index in range(len(counting.log)):
+        target = tmp_path / f"p{index}"
+        target.mkdir()
+        with contextlib.suppress(Killed, AuthoringError):
+            build(target, FailingOperations(index, kill=kill))
+        is_new = (target / "manifest.json").exists()
+        outcomes.append(is_new)
+        if is_new:
+            assert WHOLE.items() <= content_of(target).items()
+            with pytest.raises(AuthoringError, match="exists already"):
+                build(target)
+        else:
+            assert kill or content_of(target) == {}
+            build(target)
+            assert content_of(target) == WHOLE
+    assert outcomes == sorted(outcomes)
+    assert True in outcomes
+
+
+def test_what_came_into_the_folder_after_a_kill_is_nobodys_leftover(tmp_path: Path) -> None:
+    target = tmp_path / "p"
+    target.mkdir()
+    with pytest.raises(Killed):
+        build(target, FailingOperations(at=("replace", "manifest.json"), kill=True))
+    (target / "digests.json").unlink()
+    (target / "digests.json").mkdir()
+
+    with pytest.raises(AuthoringError, match="exists already"):
+        build(target)
+
+    assert (target / "digests.json").is_dir()
