@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +25,7 @@ from ortpkg.errors import quoted
 
 _MOST_RESULT_BYTES = 1 << 22
 _MOST_ERROR_BYTES = 1 << 14
+_MEMORY_POLL_S = 0.05
 #: argv: this text, the directory that holds the package, "module:function".
 _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from ortpkg.isolation.child_main import main; main()"
 
@@ -37,6 +39,7 @@ class ChildOutcome(StrEnum):
     TIMED_OUT = "timed out"
     NO_RESULT = "ended without a result"
     TOO_MUCH_OUTPUT = "too much output"
+    TOO_MUCH_MEMORY = "too much memory"
     NOT_STARTED = "not started"
 
 
@@ -55,11 +58,14 @@ class ChildResult:
     reason: str = ""
 
 
-def call_in_child(function: str, arguments: Mapping[str, Any], *, timeout_s: float) -> ChildResult:
+def call_in_child(
+    function: str, arguments: Mapping[str, Any], *, timeout_s: float, memory_limit_nbytes: int | None = None
+) -> ChildResult:
     """Calls ``"package.module:function"`` with JSON ``arguments`` in a child process. Never raises for what it does.
 
     The child is ended, with everything that it started (on Windows: itself only), when ``timeout_s`` has passed, when
-    it writes more than 4 MiB, and when this call is interrupted.
+    it writes more than 4 MiB, when this call is interrupted, and, on Linux, soon after it holds more than
+    ``memory_limit_nbytes`` of memory (looked at every 50 ms).
     """
     command = [_interpreter(), "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[2]), function]
     try:
@@ -74,12 +80,14 @@ def call_in_child(function: str, arguments: Mapping[str, Any], *, timeout_s: flo
         reason = f"the interpreter {quoted(command[0])} cannot be started: {error.strerror}"
         return ChildResult(outcome=ChildOutcome.NOT_STARTED, reason=reason)
     try:
-        return _converse(child, json.dumps(dict(arguments)).encode(), timeout_s)
+        return _converse(child, json.dumps(dict(arguments)).encode(), timeout_s, memory_limit_nbytes)
     finally:
         _end(child)
 
 
-def _converse(child: subprocess.Popen[bytes], request: bytes, timeout_s: float) -> ChildResult:
+def _converse(
+    child: subprocess.Popen[bytes], request: bytes, timeout_s: float, memory_limit_nbytes: int | None
+) -> ChildResult:
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
@@ -88,7 +96,11 @@ def _converse(child: subprocess.Popen[bytes], request: bytes, timeout_s: float) 
     with contextlib.suppress(OSError):  # it died before it read; how, the exit status tells
         child.stdin.write(request)
         child.stdin.close()
-    output.join(timeout_s)
+    if memory_limit_nbytes is None:
+        output.join(timeout_s)
+    elif _outgrows(child.pid, output, timeout_s, memory_limit_nbytes):
+        reason = f"it held more than {memory_limit_nbytes} bytes of memory"
+        return ChildResult(outcome=ChildOutcome.TOO_MUCH_MEMORY, reason=reason)
     if output.is_alive():
         return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason=f"no answer within {timeout_s:g} s")
     if output.overflowed:
@@ -99,6 +111,24 @@ def _converse(child: subprocess.Popen[bytes], request: bytes, timeout_s: float) 
         return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason="it closed its output but did not end")
     errors.join(1)
     return _result_of(status, output.text, errors.text)
+
+
+def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: int) -> bool:
+    """Waits for the child's output, at most ``timeout_s``; True as soon as the child holds more than the limit."""
+    deadline_s = time.monotonic() + timeout_s
+    while output.is_alive() and (left_s := deadline_s - time.monotonic()) > 0:
+        if _resident_nbytes(pid) > limit_nbytes:
+            return True
+        output.join(min(_MEMORY_POLL_S, left_s))
+    return False
+
+
+def _resident_nbytes(pid: int) -> int:
+    """Memory that the process holds; 0 where that cannot be found out (it ended, or this is not Linux)."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _result_of(status: int, output: str, errors: str) -> ChildResult:

@@ -9,13 +9,15 @@ import onnxruntime
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.run_watch import run_watched
 from ortpkg.providers.whole_model import NUMERIC_TYPES, CompiledModel, WholeModel, WholeModelProvider
 
+#: An option of ours, for onnxruntime's session: its CPU provider has no option for the number of its threads.
+THREADS_OPTION = "intra_op_num_threads"
 #: What fails is raised, and said once by us; onnxruntime's own lines on standard error would say it twice.
 _FATAL_ONLY = 4
 #: Makes a session remember which of its providers took which nodes; older releases ignore it.
@@ -51,6 +53,14 @@ class OnnxRuntimeExecutionProvider(WholeModelProvider):
             providers.append(CPU_EP)
         session = onnxruntime.InferenceSession(model.data, options, providers=providers)
         return _OnnxRuntimeModel(session, model, self.name)
+
+
+def _thread_count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidSessionOptionError(
+            f"{THREADS_OPTION} is a number of threads, 0 or more, not {quoted(text)}", key=THREADS_OPTION
+        )
+    return int(text)
 
 
 class _OnnxRuntimeModel:

@@ -1,0 +1,346 @@
+"""Measures every variant of a package that can run here, and keeps what came out for later selections."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ortpkg.api.bench_candidates import candidates_of, embedded_candidate
+from ortpkg.api.bench_feeds import component_samples, sample_workload, synthetic_workload
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.benchmarking.array_file import read_arrays
+from ortpkg.benchmarking.candidate import Candidate
+from ortpkg.benchmarking.fingerprint import default_threads
+from ortpkg.benchmarking.measure import (
+    CAUSES,
+    CandidateResult,
+    OnStep,
+    Outcome,
+    Plan,
+    Workload,
+    measure_candidates,
+    run_once,
+)
+from ortpkg.benchmarking.record_store import now_text, place_of, write_quarantine, write_records
+from ortpkg.benchmarking.state_directory import bench_lock_path
+from ortpkg.engine.run_control import machine_memory_nbytes
+from ortpkg.errors import quoted
+from ortpkg.graph.model_signature import ValueSignature, read_model_signature
+from ortpkg.isolation.child import ChildOutcome, call_in_child
+from ortpkg.package.package_info import ComponentInfo
+from ortpkg.selection.machine import MachineOffer, this_machine
+from ortpkg.selection.measurements import Measurement, QuarantineEntry
+
+_MEMORY_SHARE = 0.9
+_LONGEST_DETAIL = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchReport:
+    """What a benchmark found.
+
+    Attributes:
+        package_name: of what.
+        results: one per candidate, best first: accurate ones by their median, then the others.
+        workloads: component → where its inputs and expected outputs come from.
+        plan: how much was measured, with how many threads.
+        notes: what could not be done, a sentence each.
+        was_interrupted: Ctrl-C ended it; the results are of what was done by then.
+        is_recorded: whether selections can use the measurements from now on.
+        quarantined: what was put into quarantine.
+    """
+
+    package_name: str
+    results: tuple[CandidateResult, ...]
+    workloads: Mapping[str, str]
+    plan: Plan
+    notes: tuple[str, ...] = ()
+    was_interrupted: bool = False
+    is_recorded: bool = False
+    quarantined: tuple[QuarantineEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchWishes:
+    """What to measure; None stands for all.
+
+    Attributes:
+        component, variant, ep, device, backend: filters as in :meth:`ModelPackage.select`, and by backend.
+        sizes: dimension → size, for inputs that are made up.
+        trust: accept options of the package that can reach beyond it.
+        threads: for every backend; None: as many as this process may use CPUs.
+        record: keep measurements and quarantine.
+    """
+
+    component: str | None = None
+    variant: str | None = None
+    ep: str | None = None
+    device: str | None = None
+    backend: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    trust: bool = False
+    threads: int | None = None
+    record: bool = True
+
+
+#: Everything that can run here.
+ALL = BenchWishes()
+DEFAULT_PLAN = Plan()
+
+
+def bench(
+    package: ModelPackage,
+    wishes: BenchWishes = ALL,
+    plan: Plan = DEFAULT_PLAN,
+    *,
+    on_step: OnStep = lambda _step: None,
+    on_note: Callable[[str], None] = lambda _text: None,
+) -> BenchReport:
+    """Measures each variant on each EP device that can run it, each in a child process of its own.
+
+    Only one benchmark of a user runs at a time; another one waits, and ``on_note`` is told. Failures (a crash, a hang,
+    an error, wrong outputs) are results, not exceptions, and put the variant into quarantine there.
+
+    Raises what selecting raises for wrong names, and PackageFormatError or UsageError for samples that cannot be used.
+    """
+    threads = wishes.threads or default_threads()
+    plan = replace(
+        plan,
+        threads=threads,
+        memory_limit_nbytes=plan.memory_limit_nbytes or int(machine_memory_nbytes() * _MEMORY_SHARE),
+    )
+    names = [wishes.component] if wishes.component else [each.name for each in package.component_models]
+    components = [package.component(name) for name in names]
+    offer = this_machine(ep=wishes.ep, named=_named_eps(components))
+    notes = list(offer.notes)
+    candidates: list[Candidate] = []
+    workloads: dict[str, Workload] = {}
+    with _only_benchmark(on_note) as problem:
+        notes += [problem] if problem else []
+        recordings = _recordings(package, wishes, plan, notes)
+        for component in components:
+            own = candidates_of(package, component, wishes)
+            candidates += own
+            runnable = [each for each in own if not each.obstacle]
+            if runnable:
+                workload = recordings.get(component.name) or _workload(package, component, runnable, wishes)
+                workloads[component.name] = _with_reference(workload, component, runnable, offer, plan, notes)
+        results, was_interrupted = measure_candidates(candidates, workloads, plan, on_step)
+    report = BenchReport(
+        package_name=package.name,
+        results=tuple(sorted(results, key=_order)),
+        workloads={name: workload.description for name, workload in workloads.items()},
+        plan=plan,
+        was_interrupted=was_interrupted,
+        quarantined=tuple(_quarantine_entries(results, offer)),
+    )
+    return _recorded(package, report, offer, wishes, notes)
+
+
+def measurements_of(results: Iterable[CandidateResult], offer: MachineOffer) -> tuple[Measurement, ...]:
+    """What selection takes of the results: of those that were measured."""
+    return tuple(_measurement(each, offer) for each in results if each.outcome is Outcome.MEASURED and each.times)
+
+
+# --- what to measure with --------------------------------------------------------------------------------------------
+
+
+def _workload(
+    package: ModelPackage, component: ComponentInfo, candidates: Sequence[Candidate], wishes: BenchWishes
+) -> Workload:
+    inputs = _inputs(candidates)
+    samples = component_samples(package.info, component.name)
+    if samples:
+        return sample_workload(samples, inputs)
+    why = f"component {quoted(component.name)} has no samples"
+    return synthetic_workload(package.info, inputs, sizes=wishes.sizes, why=why)
+
+
+def _inputs(candidates: Sequence[Candidate]) -> tuple[ValueSignature, ...]:
+    """The inputs as all variants take them: a dimension that one of them fixes is fixed for all."""
+    paths = dict.fromkeys(each.model_path for each in candidates if each.model_path is not None)
+    signatures = [{value.name: value for value in read_model_signature(path).inputs} for path in paths]
+    return tuple(
+        replace(value, shape=_fixed([each[name].shape for each in signatures if name in each]))
+        for name, value in signatures[0].items()
+    )
+
+
+def _fixed(shapes: Sequence[Sequence[int | str | None] | None]) -> tuple[int | str | None, ...] | None:
+    first = shapes[0]
+    if first is None:
+        return None
+    alike = [shape for shape in shapes if shape is not None and len(shape) == len(first)]
+    columns = zip(*alike, strict=True)
+    return tuple(next((each for each in column if isinstance(each, int)), column[0]) for column in columns)
+
+
+def _with_reference(
+    workload: Workload,
+    component: ComponentInfo,
+    candidates: Sequence[Candidate],
+    offer: MachineOffer,
+    plan: Plan,
+    notes: list[str],
+) -> Workload:
+    """The workload with outputs to compare with: where none are expected, those of the embedded engine."""
+    if workload.expected:
+        return workload
+    reference = embedded_candidate(component, candidates, offer)
+    if reference is None:
+        notes.append(f"component {quoted(component.name)}: nothing to compare outputs with")
+        return replace(workload, has_tolerances=False)
+    result, outputs = run_once(reference, workload, plan)
+    if not outputs:
+        notes.append(f"component {quoted(component.name)}: nothing to compare outputs with; {result.reason}")
+        return replace(workload, has_tolerances=False)
+    description = (
+        f"{workload.description}; distances are from what {quoted(reference.variant_name)} gives on the embedded engine"
+    )
+    return replace(workload, expected=outputs, has_tolerances=False, description=description)
+
+
+def _recordings(package: ModelPackage, wishes: BenchWishes, plan: Plan, notes: list[str]) -> dict[str, Workload]:
+    """For a pipeline: what its components without samples of their own are fed and give in it."""
+    info = package.info
+    is_pipeline = info.has_pipeline or (len(info.components) > 1 and info.compat is None)
+    without = [each.name for each in info.components if not component_samples(info, each.name)]
+    if not is_pipeline or not without:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
+        arguments = {"root": str(info.root), "trust": wishes.trust, "folder": folder, "sizes": dict(wishes.sizes)}
+        answer = call_in_child(
+            "ortpkg.api.pipeline_recording:record",
+            arguments,
+            timeout_s=plan.timeout_s,
+            memory_limit_nbytes=plan.memory_limit_nbytes,
+        )
+        if answer.outcome is not ChildOutcome.DONE:
+            notes.append(f"the pipeline cannot be run to record its components' inputs: {answer.reason}")
+            return {}
+        return {
+            entry["component"]: Workload(
+                feeds=read_arrays(Path(folder, f"{entry['number']}.feeds")),
+                expected=read_arrays(Path(folder, f"{entry['number']}.outputs")),
+                has_tolerances=False,
+                description=(
+                    f"recorded in the pipeline, fed from {answer.value['description']}; distances are from what "
+                    f"{quoted(entry['variant'])} gave there on {quoted(entry['backend'])}"
+                ),
+            )
+            for entry in answer.value["ran"]
+            if entry["component"] in without
+        }
+
+
+# --- what came out ---------------------------------------------------------------------------------------------------
+
+
+def _order(result: CandidateResult) -> tuple[int, float]:
+    """Best first: what may be used, by its median; then what is not accurate; then what was not measured."""
+    if result.outcome is Outcome.MEASURED and result.times:
+        return 0, result.times.p50_s
+    if result.times:
+        return 1, result.times.p50_s
+    return 2, list(Outcome).index(result.outcome)
+
+
+def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
+    assert result.times is not None
+    candidate = result.candidate
+    place = place_of(candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices)
+    found = result.distance
+    is_finite = found is not None and found.max_abs_error != float("inf")
+    return Measurement(
+        component_name=place.component_name,
+        variant_name=place.variant_name,
+        ep_name=place.ep_name,
+        backend=place.backend,
+        device=place.device,
+        p50_s=result.times.p50_s,
+        p95_s=result.times.p95_s,
+        throughput_per_s=result.times.throughput_per_s,
+        cold_start_s=result.cold_start_s,
+        first_run_s=result.first_run_s,
+        peak_memory_nbytes=result.peak_memory_nbytes,
+        max_abs_error=found.max_abs_error if found is not None and is_finite else None,
+        cosine=found.cosine if found is not None else None,
+        is_accurate=found.is_within if found is not None else None,
+    )
+
+
+def _quarantine_entries(results: Iterable[CandidateResult], offer: MachineOffer) -> Iterator[QuarantineEntry]:
+    for result in results:
+        if result.is_held_against:
+            yield quarantine_entry(result, offer)
+
+
+def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> QuarantineEntry:
+    """The entry for a failure that is held against a variant."""
+    candidate = result.candidate
+    place = place_of(candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices)
+    return QuarantineEntry(
+        component_name=place.component_name,
+        variant_name=place.variant_name,
+        ep_name=place.ep_name,
+        backend=place.backend,
+        device=place.device,
+        ep_version=place.ep_version,
+        driver_version=place.driver_version,
+        cause=CAUSES[result.outcome],
+        detail=result.reason[:_LONGEST_DETAIL],
+        recorded_at=now_text(),
+    )
+
+
+def _recorded(
+    package: ModelPackage, report: BenchReport, offer: MachineOffer, wishes: BenchWishes, notes: list[str]
+) -> BenchReport:
+    """Keeps what may be kept, and says what may not."""
+    if not wishes.record:
+        return replace(report, notes=tuple(dict.fromkeys(notes)), quarantined=())
+    problem = write_quarantine(package.info, report.quarantined)
+    quarantined = () if problem else report.quarantined
+    measurements = measurements_of(report.results, offer)
+    is_recorded = False
+    if report.plan.threads != default_threads():
+        notes.append(
+            f"the measurements are not recorded: they were made with {report.plan.threads} threads, and sessions here "
+            f"use {default_threads()}"
+        )
+    elif measurements:
+        problem = write_records(package.info, offer, measurements) or problem
+        is_recorded = not problem
+    if problem:
+        notes.append(problem)
+    return replace(report, notes=tuple(dict.fromkeys(notes)), is_recorded=is_recorded, quarantined=quarantined)
+
+
+@contextlib.contextmanager
+def _only_benchmark(on_note: Callable[[str], None]) -> Iterator[str]:
+    """Holds the user's lock for benchmarks; yields why that cannot be done, "" where it is held."""
+    import filelock  # only commands that lock pay for it
+
+    path = bench_lock_path()
+    lock = filelock.FileLock(path)
+    problem = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            on_note("waiting for another benchmark to end: two at a time would measure each other")
+            lock.acquire()
+    except (OSError, NotImplementedError) as error:
+        problem = f"other benchmarks are not kept off: {quoted(path)} cannot be locked ({error})"
+    try:
+        yield problem
+    finally:
+        lock.release()
+
+
+def _named_eps(components: Iterable[ComponentInfo]) -> set[str]:
+    return {each.constraints.ep for component in components for each in component.variants if each.constraints.ep}

@@ -1,0 +1,122 @@
+"""Feeds for benchmarks and canaries: from a package's samples where it has some, else made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from ortpkg.api.array_files import read_npz
+from ortpkg.benchmarking.measure import Feed, Workload
+from ortpkg.benchmarking.synthetic_inputs import SEED, DeclaredValue, synthetic_feed
+from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.samples import SampleSet, Tolerance, read_samples
+
+Array = npt.NDArray[Any]
+#: Outputs of more samples are not compared, and runs do not go through more.
+_MOST_FEEDS = 64
+
+
+def component_samples(package: PackageInfo, component: str) -> tuple[SampleSet, ...]:
+    """The sample sets for one component model by itself."""
+    return tuple(each for each in read_samples(package) if each.component == component)
+
+
+def tolerances_of(samples: Sequence[SampleSet], variant: str) -> dict[str, Tolerance]:
+    """Output → tolerance for a variant; the first sample set that states one counts."""
+    found: dict[str, Tolerance] = {}
+    for sample_set in samples:
+        for output in (*sample_set.variant_tolerances.get(variant, {}), *sample_set.tolerances):
+            tolerance = sample_set.tolerance(output, variant=variant)
+            if tolerance is not None:
+                found.setdefault(output, tolerance)
+    return found
+
+
+def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue]) -> Workload:
+    """What the samples feed, and what they expect; of several sets, those that expect as much as the first.
+
+    Raises UsageError where a file cannot be read, PackageFormatError where its arrays do not fit together.
+    """
+    feeds: list[Feed] = []
+    expected: list[Feed] = []
+    names: list[str] = []
+    total = 0
+    for sample_set in samples:
+        own_feeds, own_expected, own_total = _runs_of(sample_set, batch_size(inputs))
+        if names and bool(own_expected) != bool(expected):
+            continue
+        feeds += own_feeds
+        expected += own_expected
+        names.append(sample_set.name)
+        total += own_total
+    kept = feeds[:_MOST_FEEDS]
+    what = f"the first {len(kept)} of {total} runs" if total > len(kept) else f"{len(kept)} runs"
+    return Workload(
+        feeds=kept,
+        expected=expected[:_MOST_FEEDS],
+        description=f"the package's samples {', '.join(map(quoted, names))} ({what})",
+    )
+
+
+def synthetic_workload(
+    package: PackageInfo, inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int], why: str
+) -> Workload:
+    """One feed of random values; see :func:`~ortpkg.benchmarking.synthetic_inputs.synthetic_feed`."""
+    ranges = {value.name: value.value_range for value in package.inputs if value.value_range is not None}
+    feed = synthetic_feed(inputs, sizes=sizes, ranges=ranges)
+    shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in feed.items())
+    return Workload(
+        feeds=[feed],
+        has_tolerances=False,
+        is_synthetic=True,
+        description=f"{why}: random inputs, seed {SEED}: {shapes}",
+    )
+
+
+def pipeline_feeds(
+    package: PackageInfo, inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int]
+) -> tuple[Sequence[Feed], str]:
+    """Feeds for the whole pipeline, and where they come from."""
+    samples = [each for each in read_samples(package) if each.component is None]
+    if samples:
+        workload = sample_workload(samples, inputs)
+    else:
+        workload = synthetic_workload(package, inputs, sizes=sizes, why="the package has no samples for its pipeline")
+    return workload.feeds, workload.description
+
+
+def batch_size(inputs: Sequence[DeclaredValue]) -> int:
+    """How many samples the model takes at a time: what its inputs' first dimensions are fixed to, else 1."""
+    fixed = [declared.shape[0] for declared in inputs if declared.shape]
+    return max((each for each in fixed if isinstance(each, int)), default=1)
+
+
+def _runs_of(sample_set: SampleSet, batch: int) -> tuple[list[Feed], list[Feed], int]:
+    """Feeds, expected outputs (empty where there are none), and how many runs the whole set would be."""
+    inputs = read_npz(sample_set.inputs)
+    expected = read_npz(sample_set.expected_outputs) if sample_set.expected_outputs else {}
+    if sample_set.batch_axis is None:
+        return [inputs], [expected] if expected else [], 1
+    count = _sample_count(sample_set, [*inputs.values(), *expected.values()])
+    feeds: list[Feed] = []
+    wanted: list[Feed] = []
+    for start in range(0, min(count, _MOST_FEEDS * batch), batch):
+        rows = [min(row, count - 1) for row in range(start, start + batch)]  # a last, incomplete batch repeats its last
+        feeds.append({name: array[rows] for name, array in inputs.items()})
+        if expected:
+            wanted.append({name: array[rows] for name, array in expected.items()})
+    return feeds, wanted, -(-count // batch)
+
+
+def _sample_count(sample_set: SampleSet, arrays: Sequence[Array]) -> int:
+    lengths = {array.shape[0] if array.ndim else 0 for array in arrays}
+    if len(lengths) != 1 or 0 in lengths:
+        raise PackageFormatError(
+            f"samples {quoted(sample_set.name)}: with batch_axis 0, inputs and outputs must have one leading axis of "
+            f"the same length, at least 1; lengths here: {sorted(lengths)}",
+            path=sample_set.inputs,
+        )
+    return lengths.pop()

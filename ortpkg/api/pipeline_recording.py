@@ -1,0 +1,86 @@
+"""Records what the component models of a pipeline are fed and give, so that each can be measured by itself.
+
+The child's side runs the pipeline once or a few times with a session per component, on the embedded engine where that
+can run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ortpkg.api.bench_feeds import pipeline_feeds
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.api.pipeline_session import PipelineSession
+from ortpkg.benchmarking.array_file import write_arrays
+from ortpkg.session.provider_list import EMBEDDED
+
+#: What is kept of each component; a decoder runs hundreds of times.
+_MOST_RUNS = 16
+_MOST_PIPELINE_RUNS = 4
+
+
+class RecordingSession:
+    """A component's session that keeps the first runs."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self.feeds: list[dict[str, Any]] = []
+        self.outputs: list[dict[str, Any]] = []
+
+    def get_inputs(self) -> Any:
+        return self._session.get_inputs()
+
+    def get_outputs(self) -> Any:
+        return self._session.get_outputs()
+
+    def get_placement(self) -> Any:
+        return self._session.get_placement()
+
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
+    ) -> list[Any]:
+        results: list[Any] = self._session.run(output_names, input_feed, run_options)
+        if len(self.feeds) < _MOST_RUNS:
+            names = output_names or [declared.name for declared in self._session.get_outputs()]
+            self.feeds.append(dict(input_feed))
+            self.outputs.append(dict(zip(names, results, strict=True)))
+        return results
+
+
+def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Runs the pipeline at ``root``; writes feeds and outputs of component n to ``folder``/n.feeds and n.outputs.
+
+    Returns JSON: where the pipeline's own inputs come from, and, in the pipeline's order, each component that ran with
+    the variant and backend that it ran on.
+    """
+    package = ModelPackage(root, trust=trust)
+    variants = package.best_variants()
+    backends = {name: _backend(variant) for name, variant in variants.items()}
+    sessions = {
+        name: RecordingSession(variant.create_session(backend=backends[name], verify=False))
+        for name, variant in variants.items()
+    }
+    pipeline = PipelineSession(package.info, sessions)
+    feeds, description = pipeline_feeds(package.info, pipeline.get_inputs(), sizes=sizes)
+    for feed in feeds[:_MOST_PIPELINE_RUNS]:
+        pipeline.run(None, feed)
+    ran = []
+    for number, (name, session) in enumerate(sessions.items()):
+        if session.feeds:
+            write_arrays(Path(folder, f"{number}.feeds"), session.feeds)
+            write_arrays(Path(folder, f"{number}.outputs"), session.outputs)
+            verdict = variants[name].verdict(backend=backends[name])
+            backend = "" if verdict.ep_device is None else verdict.ep_device.backend
+            ran.append({"component": name, "number": number, "variant": variants[name].name, "backend": backend})
+    return {"description": description, "ran": ran}
+
+
+def _backend(variant: Any) -> str:
+    """The embedded engine where the variant can run there: it is the reference; else whatever is best."""
+    on_embedded = (
+        verdict.ep_device is not None and verdict.ep_device.backend == EMBEDDED
+        for verdict in variant.eligible_verdicts()
+    )
+    return EMBEDDED if any(on_embedded) else "auto"

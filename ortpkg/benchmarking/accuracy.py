@@ -1,0 +1,108 @@
+"""How far outputs are from those that were expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.package.samples import Tolerance
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distance:
+    """The distance of one run's outputs, or of many runs', from what was expected.
+
+    Attributes:
+        max_abs_error: the largest absolute difference of two elements; infinite where shapes differ, or one is NaN.
+        cosine: the least cosine of the angle between two outputs as vectors; 1 is the same direction. None where no
+            output has a direction (no numbers, or all zero).
+        is_within: whether every element is within its tolerance; None where no tolerance is stated.
+        what: the output that is farthest off, and by how much, for people; "" where all are equal.
+    """
+
+    max_abs_error: float = 0.0
+    cosine: float | None = None
+    is_within: bool | None = None
+    what: str = ""
+
+
+def distance(
+    actual: Mapping[str, Any], expected: Mapping[str, Array], tolerances: Mapping[str, Tolerance] | None
+) -> Distance:
+    """Compares the outputs that are expected; one that is missing is infinitely far off.
+
+    ``tolerances``: output → tolerance, for every one; None where the caller knows of none.
+    """
+    found = [_one(name, actual.get(name), array, tolerances) for name, array in expected.items()]
+    return farthest(found)
+
+
+def farthest(distances: Iterable[Distance]) -> Distance:
+    """The distance of many: the worst of each."""
+    found = list(distances)
+    if not found:
+        return Distance()
+    worst = max(found, key=lambda each: (each.is_within is False, each.max_abs_error))
+    cosines = [each.cosine for each in found if each.cosine is not None]
+    judged = [each.is_within for each in found if each.is_within is not None]
+    return Distance(
+        max_abs_error=max(each.max_abs_error for each in found),
+        cosine=min(cosines) if cosines else None,
+        is_within=all(judged) if judged else None,
+        what=worst.what,
+    )
+
+
+def _one(name: str, actual: Any, expected: Array, tolerances: Mapping[str, Tolerance] | None) -> Distance:
+    if actual is None:
+        return Distance(max_abs_error=float("inf"), is_within=False, what=f"{name} is missing")
+    array = np.asarray(actual)
+    if array.shape != expected.shape:
+        what = f"{name} has shape {list(array.shape)} instead of {list(expected.shape)}"
+        return Distance(max_abs_error=float("inf"), is_within=False, what=what)
+    if not (_is_numeric(array) and _is_numeric(expected)):
+        is_equal = bool(np.array_equal(array.astype(str), expected.astype(str)))
+        what = "" if is_equal else f"{name} holds other texts"
+        return Distance(max_abs_error=0.0 if is_equal else float("inf"), is_within=is_equal, what=what)
+    left, right = _wide(array), _wide(expected)
+    difference = _largest_difference(left, right)
+    is_within: bool | None = None
+    if tolerances is not None:
+        tolerance = tolerances[name]
+        is_within = bool(np.allclose(left, right, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True))
+    elif difference == float("inf"):
+        is_within = False  # no tolerance allows that
+    return Distance(
+        max_abs_error=difference,
+        cosine=_cosine(left, right),
+        is_within=is_within,
+        what=f"{name} is off by up to {difference:.3g}" if difference else "",
+    )
+
+
+def _is_numeric(array: Array) -> bool:
+    return array.dtype.kind in "fciub" or (array.dtype.kind == "V" and array.dtype.fields is None)
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def _largest_difference(left: Array, right: Array) -> float:
+    with np.errstate(all="ignore"):
+        difference = np.atleast_1d(np.abs(left - right))
+    difference[np.atleast_1d((left == right) | (np.isnan(left) & np.isnan(right)))] = 0.0
+    return float(np.nan_to_num(difference, nan=np.inf, posinf=np.inf).max(initial=0.0))
+
+
+def _cosine(left: Array, right: Array) -> float | None:
+    with np.errstate(all="ignore"):
+        lengths = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
+        found = float(np.real(np.vdot(left, right))) / lengths if lengths else float("nan")
+    return min(1.0, max(-1.0, found)) if np.isfinite(found) else None

@@ -1,0 +1,84 @@
+"""What is measured: a variant on an EP device, with all that a child process needs to make a session of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.json_form import ep_device_to_json
+from ortpkg.package.samples import Tolerance
+from ortpkg.session.provider_list import EMBEDDED
+
+#: Backend → the option of its provider that sets the number of threads.
+_THREAD_OPTIONS: Mapping[str, str] = {"openvino": "num_of_threads", "onnxruntime": "intra_op_num_threads"}
+_BACKENDS_ON_CPU = frozenset({DeviceType.CPU})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A variant on an EP device.
+
+    Attributes:
+        component_name, variant_name: which variant.
+        ep_device: where it runs; its ``backend`` is what runs it.
+        model_path: its ONNX file; None for one that cannot be measured.
+        session_entries, provider_options: what the package sets, as far as the option policy allows.
+        tolerances: output → how far it may be off, for this variant; an output that is not named has no tolerance.
+        obstacle: why it cannot be measured at all (it needs trust, it is no single model); "" where it can.
+    """
+
+    component_name: str
+    variant_name: str
+    ep_device: EpDevice
+    model_path: Path | None
+    session_entries: Mapping[str, str] = field(default_factory=dict)
+    provider_options: Mapping[str, str] = field(default_factory=dict)
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    obstacle: str = ""
+
+    @property
+    def label(self) -> str:
+        """For people, one line."""
+        return f"{self.component_name}/{self.variant_name} on {self.ep_device.ep_name} ({self.ep_device.backend})"
+
+    def session_arguments(self, threads: int) -> dict[str, Any]:
+        """What ``child_worker`` makes the session of, as JSON. The same number of threads for every backend."""
+        return {
+            "model": str(self.model_path),
+            "session_entries": {**self.session_entries, "session.intra_op_num_threads": str(threads)},
+            "provider_options": {**self.provider_options, **thread_options(self.ep_device, threads)},
+            "ep_device": ep_device_to_json(self.ep_device),
+        }
+
+
+def thread_options(ep_device: EpDevice, threads: int) -> dict[str, str]:
+    """The provider options that give the backend of ``ep_device`` so many threads.
+
+    The embedded engine takes them from the session's options, a plug-in from there too if it cares, and on a GPU or NPU
+    there is nothing to set.
+    """
+    on_cpu = ep_device.device is None or ep_device.device.type in _BACKENDS_ON_CPU
+    option = _THREAD_OPTIONS.get(ep_device.backend) if on_cpu else None
+    return {} if option is None else {option: str(threads)}
+
+
+def ep_device_from_json(body: Mapping[str, Any]) -> EpDevice:
+    """The inverse of :func:`~ortpkg.devices.json_form.ep_device_to_json`, for what this process's parent wrote."""
+    device = body["device"]
+    return EpDevice(
+        ep_name=body["ep"],
+        ep_vendor=body["ep_vendor"],
+        ep_version=body["ep_version"],
+        backend=body["backend"],
+        device=None if device is None else HardwareDevice(**{**device, "type": DeviceType(device["type"])}),
+        ep_metadata=body["ep_metadata"],
+        ep_options=body["ep_options"],
+    )
+
+
+def is_embedded(ep_device: EpDevice) -> bool:
+    """Whether our own engine runs there."""
+    return ep_device.backend == EMBEDDED

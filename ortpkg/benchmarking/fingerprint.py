@@ -1,0 +1,120 @@
+"""What measurements depend on, apart from the package: named facts, so that a change can be told by its name.
+
+Facts: the operating system, each device with its driver, the CPU's microarchitecture, the number of threads, variables
+that steer the linear-algebra library, versions of ortpkg, numpy, onnx and of the EPs that were measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.machine import Machine
+from ortpkg.version import __version__
+
+Fingerprint = Mapping[str, str]
+
+#: Variables that change what kernels run, or on how many threads.
+STEERING_VARIABLES: tuple[str, ...] = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "KMP_AFFINITY",
+)
+_LIBRARIES = ("numpy", "onnx")
+_EP = "EP "
+#: What says which machine it is; what else differs is a change of the same machine.
+_IDENTITY = ("operating system", "device ", "microarchitecture")
+_UNKNOWN = "unknown"
+
+
+def default_threads() -> int:
+    """How many threads a benchmark gives every backend: as many as this process may use CPUs."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def fingerprint_of(machine: Machine, ep_devices: Iterable[EpDevice]) -> dict[str, str]:
+    """The facts about this process and ``machine``, with the versions of the EPs behind ``ep_devices``."""
+    release = ".".join((machine.os_version or "").split(".")[:2])
+    facts = {
+        "operating system": machine.os,
+        "release of the operating system": release or _UNKNOWN,
+        "threads": str(default_threads()),
+        "version of ortpkg": __version__,
+    }
+    facts |= {f"version of {name}": _version(name) for name in _LIBRARIES}
+    facts |= {f"variable {name}": os.environ.get(name, "") for name in STEERING_VARIABLES}
+    for number, device in enumerate(machine.hardware):
+        facts |= _device_facts(f"{number} ({device.type})", device)
+    for ep_device in ep_devices:
+        facts[f"{_EP}{ep_device.ep_name} ({ep_device.backend})"] = ep_device.ep_version or _UNKNOWN
+    return facts
+
+
+def _device_facts(label: str, device: HardwareDevice) -> dict[str, str]:
+    facts = {
+        f"device {label}": f"{device.name} [{device.vendor_id:04x}:{device.device_id:04x}]",
+        f"driver of device {label}": " ".join(
+            device.metadata[key] for key in ("driver", "driver_version") if key in device.metadata
+        ),
+    }
+    if device.architecture:
+        facts[f"microarchitecture of device {label}"] = device.architecture
+    return facts
+
+
+def fingerprint_text(fingerprint: Fingerprint) -> str:
+    """A short name of the fingerprint."""
+    return hashlib.sha256(json.dumps(dict(fingerprint), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def changes(then: Fingerprint, now: Fingerprint) -> tuple[str, ...]:
+    """What differs, a phrase each, e.g. "EP OpenVINOExecutionProvider (openvino) was 2025.1, is 2026.4".
+
+    An EP that was not measured then does not count, nor one that is no longer there: its variants fall for that reason.
+    """
+    found = []
+    for name in sorted({*then, *now}):
+        if then.get(name) == now.get(name) or (name.startswith(_EP) and (name not in then or name not in now)):
+            continue
+        found.append(f"{name} was {_shown(then, name)}, is {_shown(now, name)}")
+    return tuple(found)
+
+
+def is_same_machine(then: Fingerprint, now: Fingerprint) -> bool:
+    """Whether the devices are the same, whatever happened to drivers and libraries."""
+    return _identity(then) == _identity(now)
+
+
+def nearest(fingerprints: Sequence[Fingerprint], now: Fingerprint) -> int:
+    """The position of the one that differs least, same machines before others, later ones before earlier ones."""
+    return min(
+        range(len(fingerprints)),
+        key=lambda at: (not is_same_machine(fingerprints[at], now), len(changes(fingerprints[at], now)), -at),
+    )
+
+
+def _identity(fingerprint: Fingerprint) -> dict[str, str]:
+    return {name: value for name, value in fingerprint.items() if name.startswith(_IDENTITY)}
+
+
+def _shown(fingerprint: Fingerprint, name: str) -> str:
+    return fingerprint.get(name) or "unset"
+
+
+@cache
+def _version(distribution: str) -> str:
+    from importlib import metadata  # 15 ms; only where something is recorded
+
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return _UNKNOWN

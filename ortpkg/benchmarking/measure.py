@@ -1,0 +1,342 @@
+"""Measures candidates: every one in a child process, all of them in every round, so that noise hits all alike.
+
+In each round the order starts at another candidate, so that none always runs after the same neighbour.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from ortpkg.benchmarking.accuracy import Distance, distance, farthest
+from ortpkg.benchmarking.array_file import read_arrays, write_arrays
+from ortpkg.benchmarking.candidate import Candidate
+from ortpkg.benchmarking.run_statistics import RunTimes, run_times
+from ortpkg.errors import quoted
+from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
+from ortpkg.package.samples import Tolerance
+from ortpkg.selection.measurements import QuarantineCause
+
+_FUNCTION = "ortpkg.benchmarking.child_worker:measure"
+
+Feed = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        repeat, duration_s: at least so many timed runs of each candidate, for at least so long; over all rounds.
+        rounds: child processes per candidate.
+        most_s: a candidate's timed runs end after so long, over all rounds, but not before one run per round.
+        timeout_s: a child that takes longer hangs.
+        threads: for every backend.
+        memory_limit_nbytes: a child that holds more is ended (Linux); None: no limit.
+        check_s: how long a candidate's outputs are compared.
+    """
+
+    repeat: int = 30
+    duration_s: float = 1.0
+    rounds: int = 3
+    most_s: float = 30.0
+    timeout_s: float = 120.0
+    threads: int = 1
+    memory_limit_nbytes: int | None = None
+    check_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """What a component's candidates run on, and what should come out.
+
+    Attributes:
+        feeds: one per run; taken in turn.
+        expected: outputs per feed, as many as feeds; empty where nothing is known of them.
+        has_tolerances: whether the candidates' tolerances apply; where not, only the distance is told.
+        description: where feeds and expected outputs come from, for people.
+        is_synthetic: nobody says that the model accepts such feeds, so that a run that raises is not held against it.
+    """
+
+    feeds: Sequence[Feed]
+    expected: Sequence[Feed] = ()
+    has_tolerances: bool = True
+    description: str = ""
+    is_synthetic: bool = False
+
+
+class Outcome(StrEnum):
+    """How the measurement of a candidate ended."""
+
+    MEASURED = "measured"
+    WRONG_OUTPUT = "wrong output"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    FAILED = "failed"
+    FELL_BACK = "fell back"
+    SKIPPED = "skipped"
+    INTERRUPTED = "not measured"
+
+
+#: What is held against a variant; the other outcomes are nobody's fault, or not this variant's.
+CAUSES: Mapping[Outcome, QuarantineCause] = {
+    Outcome.WRONG_OUTPUT: QuarantineCause.WRONG_OUTPUT,
+    Outcome.CRASHED: QuarantineCause.CRASH,
+    Outcome.HUNG: QuarantineCause.HANG,
+    Outcome.FAILED: QuarantineCause.ERROR,
+}
+_OUTCOMES: Mapping[ChildOutcome, Outcome] = {
+    ChildOutcome.CRASHED: Outcome.CRASHED,
+    ChildOutcome.NO_RESULT: Outcome.CRASHED,
+    ChildOutcome.TIMED_OUT: Outcome.HUNG,
+    ChildOutcome.RAISED: Outcome.FAILED,
+    ChildOutcome.TOO_MUCH_OUTPUT: Outcome.FAILED,
+    ChildOutcome.TOO_MUCH_MEMORY: Outcome.FAILED,
+    ChildOutcome.NOT_STARTED: Outcome.SKIPPED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateResult:
+    """What came out of one candidate.
+
+    Attributes:
+        outcome: how it ended.
+        reason: one sentence where it was not simply measured.
+        is_held_against: whether the failure counts against the variant (quarantine).
+        times: of the timed runs; None where there were none.
+        cold_start_s: median, from the start of the process to a session, with the files in the system's cache.
+        session_creation_s, first_run_s: medians.
+        peak_memory_nbytes: most of all rounds, above that of a process that has loaded nothing; None where unknown.
+        gpu_memory_nbytes: most of all rounds, at the end of the runs; None where unknown.
+        distance: from what was expected; None where nothing was.
+        compared: over how many feeds.
+    """
+
+    candidate: Candidate
+    outcome: Outcome
+    reason: str = ""
+    is_held_against: bool = False
+    times: RunTimes | None = None
+    cold_start_s: float = 0.0
+    session_creation_s: float = 0.0
+    first_run_s: float = 0.0
+    peak_memory_nbytes: int | None = None
+    gpu_memory_nbytes: int | None = None
+    distance: Distance | None = None
+    compared: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Progress: before ``candidate`` runs in a round, or (``candidate`` is None) at the end."""
+
+    done: int
+    total: int
+    candidate: Candidate | None
+    round_number: int = 0
+
+
+OnStep = Callable[[Step], None]
+
+
+@dataclass(kw_only=True)
+class _Progress:
+    """What is known of a candidate so far."""
+
+    candidate: Candidate
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+    ended: CandidateResult | None = None
+    distance: Distance | None = None
+    compared: int = 0
+
+    def is_done(self) -> bool:
+        """Whether nothing more is to be measured."""
+        return self.ended is not None
+
+
+def measure_candidates(
+    candidates: Sequence[Candidate],
+    workloads: Mapping[str, Workload],
+    plan: Plan,
+    on_step: OnStep = lambda _step: None,
+) -> tuple[tuple[CandidateResult, ...], bool]:
+    """Measures all; returns a result for each, and whether Ctrl-C ended it early. What was measured by then stays.
+
+    ``workloads``: component → workload, for each component of the candidates.
+    """
+    states = [_Progress(candidate=candidate, ended=_without_child(candidate)) for candidate in candidates]
+    was_interrupted = False
+    with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
+        try:
+            _run_rounds(states, workloads, plan, Path(folder), on_step)
+        except KeyboardInterrupt:
+            was_interrupted = True
+    return tuple(_result_of(state) for state in states), was_interrupted
+
+
+def run_once(
+    candidate: Candidate, workload: Workload, plan: Plan
+) -> tuple[CandidateResult, list[dict[str, npt.NDArray[Any]]]]:
+    """Loads a candidate in a child process and runs each feed once, untimed: the result, and the outputs it gave."""
+    state = _Progress(candidate=candidate, ended=_without_child(candidate))
+    outputs: list[dict[str, npt.NDArray[Any]]] = []
+    if state.ended is None:
+        with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
+            feeds = Path(folder, "feeds.npz")
+            write_arrays(feeds, workload.feeds)
+            outputs = _measure(state, workload, replace(plan, repeat=0), feeds, Path(folder, "outputs.npz"))
+    return _result_of(state), outputs
+
+
+def _without_child(candidate: Candidate) -> CandidateResult | None:
+    if candidate.obstacle:
+        return CandidateResult(candidate=candidate, outcome=Outcome.SKIPPED, reason=candidate.obstacle)
+    return None
+
+
+def _run_rounds(
+    states: Sequence[_Progress], workloads: Mapping[str, Workload], plan: Plan, folder: Path, on_step: OnStep
+) -> None:
+    files = {}
+    for number, (component, workload) in enumerate(workloads.items()):
+        files[component] = folder / f"feeds{number}.npz"
+        write_arrays(files[component], workload.feeds)
+    total = plan.rounds * sum(state.ended is None for state in states)
+    done = 0
+    for round_number in range(plan.rounds):
+        first = round_number * len(states) // plan.rounds
+        for state in (*states[first:], *states[:first]):
+            if state.is_done():
+                continue
+            component = state.candidate.component_name
+            on_step(Step(done=done, total=total, candidate=state.candidate, round_number=round_number + 1))
+            _measure(state, workloads[component], plan, files[component], folder / "outputs.npz")
+            done += 1
+            if state.is_done():
+                total -= plan.rounds - round_number - 1
+    on_step(Step(done=done, total=total, candidate=None))
+
+
+def _measure(
+    state: _Progress, workload: Workload, plan: Plan, feeds: Path, outputs: Path
+) -> list[dict[str, npt.NDArray[Any]]]:
+    """One child; what it gave goes into ``state``, the outputs of its first feeds come back."""
+    is_checked = not state.rounds and bool(workload.expected or not plan.repeat)
+    outputs.unlink(missing_ok=True)
+    arguments = {
+        "session": state.candidate.session_arguments(plan.threads),
+        "feeds": str(feeds),
+        "outputs": str(outputs),
+        "checked": len(workload.feeds) if is_checked else 0,
+        "check_s": plan.check_s,
+        "repeat": -(-plan.repeat // plan.rounds),
+        "duration_s": plan.duration_s / plan.rounds,
+        "most_s": plan.most_s / plan.rounds,
+        "spawned_ns": time.monotonic_ns(),
+    }
+    answer = call_in_child(_FUNCTION, arguments, timeout_s=plan.timeout_s, memory_limit_nbytes=plan.memory_limit_nbytes)
+    failure = _failure_of(state.candidate, workload, answer)
+    if failure is not None:
+        state.ended = failure
+        return []
+    state.rounds.append(answer.value)
+    if not is_checked:
+        return []
+    try:
+        actual = read_arrays(outputs)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        state.ended = _held_against(state.candidate, Outcome.CRASHED, f"its outputs cannot be read: {quoted(error)}")
+        return []
+    if workload.expected:
+        _compare(state, workload, actual)
+    return actual
+
+
+def _failure_of(candidate: Candidate, workload: Workload, answer: ChildResult) -> CandidateResult | None:
+    outcome = _OUTCOMES.get(answer.outcome)
+    if outcome is Outcome.SKIPPED:
+        return CandidateResult(candidate=candidate, outcome=outcome, reason=answer.reason)
+    if outcome is not None:
+        return _held_against(candidate, outcome, answer.reason)
+    value = answer.value
+    if not isinstance(value, dict) or "session_creation_s" not in value:
+        return _held_against(candidate, Outcome.CRASHED, "its child process gave something else than a measurement")
+    if value.get("fell_back"):
+        reason = f"{candidate.ep_device.ep_name} took no node of it; it would run on {quoted(value['fell_back'])}"
+        return CandidateResult(candidate=candidate, outcome=Outcome.FELL_BACK, reason=reason)
+    if "failed" not in value:
+        return None
+    reason = f"a run raised {quoted(value['failed'])}"
+    if workload.is_synthetic:
+        reason += "; synthetic inputs may be to blame, so it is not quarantined"
+        return CandidateResult(candidate=candidate, outcome=Outcome.FAILED, reason=reason)
+    return _held_against(candidate, Outcome.FAILED, reason)
+
+
+def _held_against(candidate: Candidate, outcome: Outcome, reason: str) -> CandidateResult:
+    return CandidateResult(candidate=candidate, outcome=outcome, reason=reason, is_held_against=True)
+
+
+def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str, Any]]) -> None:
+    found = [
+        distance(outputs, expected, _tolerances(state.candidate, expected) if workload.has_tolerances else None)
+        for outputs, expected in zip(actual, workload.expected, strict=False)
+    ]
+    state.distance = farthest(found)
+    state.compared = len(found)
+    if state.distance.is_within is False:
+        state.ended = replace(
+            _result_of(state),
+            outcome=Outcome.WRONG_OUTPUT,
+            reason=state.distance.what or "its outputs are not those expected",
+            is_held_against=not workload.is_synthetic,
+        )
+
+
+def _tolerances(candidate: Candidate, expected: Feed) -> dict[str, Tolerance]:
+    return {name: candidate.tolerances.get(name, DEFAULT_TOLERANCE) for name in expected}
+
+
+#: What an output may differ by where the samples do not say: float32 rounding over a few hundred operations.
+DEFAULT_TOLERANCE = Tolerance(absolute=1e-4, relative=1e-3)
+
+
+def _result_of(state: _Progress) -> CandidateResult:
+    if state.ended is not None:
+        return state.ended
+    rounds = state.rounds
+    if not rounds:
+        return CandidateResult(
+            candidate=state.candidate, outcome=Outcome.INTERRUPTED, reason="interrupted before its first round"
+        )
+    times = [each["times_ns"] for each in rounds if each.get("times_ns")]
+    return CandidateResult(
+        candidate=state.candidate,
+        outcome=Outcome.MEASURED,
+        times=run_times(times) if times else None,
+        cold_start_s=_median(rounds, "cold_start_s"),
+        session_creation_s=_median(rounds, "session_creation_s"),
+        first_run_s=_median(rounds, "first_run_s"),
+        peak_memory_nbytes=_most(rounds, "peak_memory_nbytes"),
+        gpu_memory_nbytes=_most(rounds, "gpu_memory_nbytes"),
+        distance=state.distance,
+        compared=state.compared,
+    )
+
+
+def _median(rounds: Sequence[Mapping[str, Any]], key: str) -> float:
+    return float(statistics.median(each[key] for each in rounds))
+
+
+def _most(rounds: Sequence[Mapping[str, Any]], key: str) -> int | None:
+    return max((each[key] for each in rounds if each.get(key) is not None), default=None)

@@ -1,0 +1,92 @@
+"""How much memory this process has held at most, and how much of a GPU's it holds, as far as the system tells."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+_NVIDIA_TIMEOUT_S = 5.0
+_FACTORS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
+    """The most memory that this process has held at one time since its program started; None where unknown.
+
+    On Linux ``VmHWM``, not ``ru_maxrss``: that one starts at what the *parent* held when it made this process.
+    """
+    try:
+        for line in status.read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        import resource  # POSIX only
+    except ImportError:
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def gpu_memory_nbytes(pid: int, *, proc: Path = Path("/proc")) -> int | None:
+    """Memory of GPUs that a process holds now; None where nobody tells.
+
+    Sources: the kernel's ``drm-resident-*`` (older: ``drm-memory-*``) of each open device ("DRM client usage stats"),
+    for memory that is not the machine's; for NVIDIA's driver, which has none, ``nvidia-smi``.
+    """
+    found = [each for each in (_drm_nbytes(proc / str(pid) / "fdinfo"), _nvidia_nbytes(pid)) if each is not None]
+    return sum(found) if found else None
+
+
+def _drm_nbytes(fdinfo: Path) -> int | None:
+    clients: dict[tuple[str, str], int] = {}
+    try:
+        entries = sorted(fdinfo.iterdir())
+    except OSError:
+        return None
+    for entry in entries:
+        try:
+            pairs = [line.partition(":") for line in entry.read_text(errors="replace").splitlines()]
+        except OSError:
+            continue
+        facts = {key.strip(): value.strip() for key, _, value in pairs}
+        if "drm-client-id" in facts:
+            # Several descriptors of one client tell of the same memory.
+            clients[facts.get("drm-pdev", ""), facts["drm-client-id"]] = _device_nbytes(facts)
+    return sum(clients.values()) if clients else None
+
+
+def _device_nbytes(facts: dict[str, str]) -> int:
+    for prefix in ("drm-resident-", "drm-memory-"):
+        regions = {key: value for key, value in facts.items() if key.startswith(prefix)}
+        if regions:
+            own = (value for key, value in regions.items() if key.removeprefix(prefix).startswith(("vram", "local")))
+            return sum(map(_nbytes, own))
+    return 0
+
+
+def _nbytes(text: str) -> int:
+    amount, _, unit = text.partition(" ")
+    return int(amount) * _FACTORS.get(unit.strip(), 0) if amount.isdigit() else 0
+
+
+def _nvidia_nbytes(pid: int) -> int | None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    query = [program, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=_NVIDIA_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return parse_nvidia_processes(done.stdout, pid)
+
+
+def parse_nvidia_processes(text: str, pid: int) -> int | None:
+    """Bytes that ``pid`` holds by nvidia-smi's list of "pid, MiB" lines; None where it is not in it."""
+    rows = [line.split(",") for line in text.splitlines()]
+    own = [row[1].strip() for row in rows if len(row) == 2 and row[0].strip() == str(pid)]
+    amounts = [int(each) for each in own if each.isdigit()]  # "[N/A]" inside containers
+    return sum(amounts) << 20 if amounts else None

@@ -1,0 +1,207 @@
+"""The JSON form of a package's records, and its reader, which trusts nothing.
+
+::
+
+    {"schema_version": "1.0", "package": {"name": "digits", "digest": "sha256:..."},
+     "machines": [{"fingerprint": {"threads": "8", ...}, "recorded_at": "...", "measurements": [{...}, ...]}],
+     "quarantined": [{...}, ...], "canaries": [{...}, ...]}
+
+The keys of measurements and entries are the fields of ``ortpkg.selection.measurements``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, TypeVar
+
+from ortpkg.selection.measurements import Measurement, QuarantineCause, QuarantineEntry
+
+SCHEMA_VERSION = "1.0"
+_MAJOR = SCHEMA_VERSION.partition(".")[0]
+#: More is not read: no bench of ours writes as much.
+MOST_BYTES = 8 << 20
+MOST_MACHINES = 20
+MOST_ENTRIES = 5_000
+_LONGEST_TEXT = 2_000
+
+
+class RecordFormatError(ValueError):
+    """What was read is no record of ours; the text says what and where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryPass:
+    """A variant that ran in a child process, with one version of EP and driver, and gave what it should.
+
+    The fields are those of :class:`~ortpkg.selection.measurements.QuarantineEntry`.
+    """
+
+    component_name: str
+    variant_name: str
+    ep_name: str
+    backend: str
+    device: str
+    ep_version: str
+    driver_version: str
+    recorded_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineRecord:
+    """What was measured on one machine in one state."""
+
+    fingerprint: Mapping[str, str]
+    recorded_at: str
+    measurements: tuple[Measurement, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageRecord:
+    """All that is recorded of one package, on every machine that shares the directory of records."""
+
+    name: str
+    digest: str
+    machines: tuple[MachineRecord, ...] = ()
+    quarantined: tuple[QuarantineEntry, ...] = ()
+    canaries: tuple[CanaryPass, ...] = ()
+
+
+def dump_record(record: PackageRecord) -> str:
+    """The JSON text of ``record``."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "package": {"name": record.name, "digest": record.digest},
+        "machines": [
+            {
+                "fingerprint": dict(machine.fingerprint),
+                "recorded_at": machine.recorded_at,
+                "measurements": [asdict(measurement) for measurement in machine.measurements],
+            }
+            for machine in record.machines
+        ],
+        "quarantined": [asdict(entry) for entry in record.quarantined],
+        "canaries": [asdict(entry) for entry in record.canaries],
+    }
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def parse_record(content: bytes) -> PackageRecord:
+    """The record in ``content``. RecordFormatError where it is anything else."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise RecordFormatError(f"it is not JSON ({type(error).__name__})") from error
+    body = _object(document, "it")
+    version = body.get("schema_version")
+    if not isinstance(version, str) or version.partition(".")[0] != _MAJOR:
+        raise RecordFormatError(f"its schema_version is not {_MAJOR}.x")
+    package = _object(body.get("package"), "/package")
+    return PackageRecord(
+        name=_text(package.get("name"), "/package/name"),
+        digest=_text(package.get("digest"), "/package/digest"),
+        machines=tuple(
+            _machine(each, f"/machines/{number}")
+            for number, each in enumerate(_list(body.get("machines"), "/machines", most=MOST_MACHINES))
+        ),
+        quarantined=_entries(QuarantineEntry, body, "quarantined"),
+        canaries=_entries(CanaryPass, body, "canaries"),
+    )
+
+
+_Entry = TypeVar("_Entry", Measurement, QuarantineEntry, CanaryPass)
+
+
+def _machine(value: object, where: str) -> MachineRecord:
+    body = _object(value, where)
+    fingerprint = _object(body.get("fingerprint"), f"{where}/fingerprint")
+    return MachineRecord(
+        fingerprint={name: _text(each, f"{where}/fingerprint/{name}") for name, each in fingerprint.items()},
+        recorded_at=_text(body.get("recorded_at"), f"{where}/recorded_at"),
+        measurements=_entries(Measurement, body, "measurements", within=where),
+    )
+
+
+def _entries(kind: type[_Entry], body: Mapping[str, Any], key: str, *, within: str = "") -> tuple[_Entry, ...]:
+    where = f"{within}/{key}"
+    return tuple(
+        _entry(kind, value, f"{where}/{number}")
+        for number, value in enumerate(_list(body.get(key), where, most=MOST_ENTRIES))
+    )
+
+
+def _entry(kind: type[_Entry], value: object, where: str) -> _Entry:
+    """A dataclass of texts and numbers from its JSON object; further keys, of a newer minor version, are left out."""
+    body = _object(value, where)
+    found: dict[str, Any] = {}
+    for field in fields(kind):
+        at = f"{where}/{field.name}"
+        if field.name not in body and field.default is not MISSING:
+            continue
+        found[field.name] = _READERS[str(field.type)](body.get(field.name), at)
+    return kind(**found)
+
+
+def _object(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RecordFormatError(f"{where} is not an object")
+    return value
+
+
+def _list(value: object, where: str, *, most: int) -> Iterable[object]:
+    if not isinstance(value, list) or len(value) > most:
+        raise RecordFormatError(f"{where} is not a list of at most {most} entries")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+        raise RecordFormatError(f"{where} is not a text of at most {_LONGEST_TEXT} characters")
+    return value
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise RecordFormatError(f"{where} is not a number")
+    return float(value)
+
+
+def _amount(value: object, where: str) -> float:
+    number = _number(value, where)
+    if number < 0:
+        raise RecordFormatError(f"{where} is less than 0")
+    return number
+
+
+def _count_or_none(value: object, where: str) -> int | None:
+    return None if value is None else int(_amount(value, where))
+
+
+def _number_or_none(value: object, where: str) -> float | None:
+    return None if value is None else _number(value, where)
+
+
+def _truth_or_none(value: object, where: str) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise RecordFormatError(f"{where} is neither true, false nor null")
+    return value
+
+
+def _cause(value: object, where: str) -> QuarantineCause:
+    try:
+        return QuarantineCause(_text(value, where))
+    except ValueError:
+        raise RecordFormatError(f"{where} is none of {', '.join(QuarantineCause)}") from None
+
+
+#: A field's annotation → what reads it.
+_READERS = {
+    "str": _text,
+    "float": _amount,
+    "int | None": _count_or_none,
+    "float | None": _number_or_none,
+    "bool | None": _truth_or_none,
+    "QuarantineCause": _cause,
+}

@@ -1,0 +1,360 @@
+"""Records of what was measured and what failed on this machine: one JSON file per package.
+
+They lie in the user's state directory (``state_directory``). Reading never fails: a file that is damaged, foreign or
+huge counts as none, with a note. Writing happens under a lock and in one step; where it cannot be done, the caller gets
+the reason as a text, because what was measured still counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from ortpkg.benchmarking.fingerprint import changes, fingerprint_of, fingerprint_text, is_same_machine, nearest
+from ortpkg.benchmarking.package_digest import package_digest
+from ortpkg.benchmarking.record_format import (
+    MOST_BYTES,
+    MOST_MACHINES,
+    CanaryPass,
+    MachineRecord,
+    PackageRecord,
+    RecordFormatError,
+    dump_record,
+    parse_record,
+)
+from ortpkg.benchmarking.state_directory import has_records, records_directory
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import quoted
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.selection.machine import MachineOffer
+from ortpkg.selection.measurements import (
+    Measurement,
+    QuarantineEntry,
+    SelectionRecords,
+    device_key,
+    driver_version_of,
+)
+
+_LOCK_TIMEOUT_S = 10.0
+#: What identifies an entry of any kind: component, variant, EP, backend, device.
+_Place = tuple[str, str, str, str, str]
+_Placed = Measurement | QuarantineEntry | CanaryPass
+_Entry = TypeVar("_Entry", Measurement, QuarantineEntry, CanaryPass)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecord:
+    """One file of records; ``record`` is None where it is not one, and ``problem`` says why."""
+
+    path: Path
+    record: PackageRecord | None
+    problem: str = ""
+
+
+def now_text() -> str:
+    """The time, as records have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def read_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
+    """As :func:`ortpkg.benchmarking.records.load_records`, which looks first whether there is anything to read."""
+    digest = package_digest(package.root)
+    stored = read_stored(_path_of(digest)) if digest else None
+    if stored is None:
+        return None
+    if stored.record is None or stored.record.digest != digest:
+        why = stored.problem or "it is about another package"
+        return SelectionRecords(package_digest=digest, stale_reason=f"the file {quoted(stored.path)} is ignored: {why}")
+    record = stored.record
+    now = fingerprint_of(offer.machine, offer.ep_devices)
+    measurements: tuple[Measurement, ...] = ()
+    stale_reason = ""
+    if record.machines:
+        machine = record.machines[nearest([each.fingerprint for each in record.machines], now)]
+        measurements = machine.measurements
+        stale_reason = _stale_reason(machine, changes(machine.fingerprint, now))
+    return SelectionRecords(
+        measurements=measurements,
+        quarantined=tuple(entry for entry in record.quarantined if _is_in_force(entry, offer.ep_devices)),
+        package_digest=digest,
+        fingerprint=fingerprint_text(now),
+        stale_reason=stale_reason,
+    )
+
+
+def write_records(package: PackageInfo, offer: MachineOffer, measurements: Sequence[Measurement]) -> str:
+    """Keeps measurements that were made on ``offer`` just now; returns why it could not, "" where it did.
+
+    They replace those of the same variants and EP devices. Others stay while the fingerprint is the same; those of
+    another state of the same machine go.
+    """
+    measured = {(each.ep_name, each.backend) for each in measurements}
+    used = [each for each in offer.ep_devices if (each.ep_name, each.backend) in measured]
+    now = fingerprint_of(offer.machine, used)
+
+    def change(record: PackageRecord) -> PackageRecord:
+        kept: tuple[Measurement, ...] = ()
+        fingerprint = now
+        others = []
+        for machine in record.machines:
+            if not is_same_machine(machine.fingerprint, now):
+                others.append(machine)
+            elif not changes(machine.fingerprint, now):
+                kept += machine.measurements
+                fingerprint = {**machine.fingerprint, **now}
+        replaced = {_place(each) for each in measurements}
+        own = MachineRecord(
+            fingerprint=fingerprint,
+            recorded_at=now_text(),
+            measurements=(*(each for each in kept if _place(each) not in replaced), *measurements),
+        )
+        return replace(record, machines=(*others, own)[-MOST_MACHINES:])
+
+    return _change(package, change)
+
+
+def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -> str:
+    """Keeps failures; each replaces one of the same variant and EP device. Returns as :func:`write_records`.
+
+    What was measured or passed before in the same place does not count any more, and is dropped.
+    """
+    if not entries:
+        return ""
+    places = {_place(entry) for entry in entries}
+
+    def change(record: PackageRecord) -> PackageRecord:
+        machines = tuple(
+            replace(each, measurements=tuple(_outside(each.measurements, places))) for each in record.machines
+        )
+        return replace(
+            record,
+            machines=machines,
+            quarantined=(*_outside(record.quarantined, places), *entries),
+            canaries=tuple(_outside(record.canaries, places)),
+        )
+
+    return _change(package, change)
+
+
+def lift_quarantine(package: PackageInfo, places: Iterable[EpDevicePlace]) -> str:
+    """Takes back entries: the variants run there again. Returns as :func:`write_records`."""
+    gone = {place.key for place in places}
+    if not gone or not has_records():
+        return ""
+    return _change(package, lambda record: replace(record, quarantined=tuple(_outside(record.quarantined, gone))))
+
+
+def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
+    """Keeps that a canary passed. Returns as :func:`write_records`."""
+    places = {_place(entry)}
+    return _change(package, lambda record: replace(record, canaries=(*_outside(record.canaries, places), entry)))
+
+
+def has_passed_canary(package: PackageInfo, place: EpDevicePlace) -> bool:
+    """Whether a canary passed there with these versions of EP and driver."""
+    if not has_records():
+        return False
+    digest = package_digest(package.root)
+    stored = read_stored(_path_of(digest)) if digest else None
+    if stored is None or stored.record is None or stored.record.digest != digest:
+        return False
+    return any(
+        _place(entry) == place.key and (entry.ep_version, entry.driver_version) == place.versions
+        for entry in stored.record.canaries
+    )
+
+
+def clear_records(package: PackageInfo | None = None, *, quarantine_only: bool = False, variant: str = "") -> int:
+    """Deletes what is recorded; returns how many measurements and quarantine entries that were.
+
+    Args:
+        package: of which package; None for all. Its content decides: what was recorded of another state of it stays.
+        quarantine_only: leave measurements and canaries.
+        variant: only what is about variants of that name.
+
+    Raises OSError where the files cannot be changed.
+    """
+    count = 0
+    for stored in stored_records() if package is None else _stored_of(package):
+        if stored.record is None:
+            if not quarantine_only and not variant:
+                stored.path.unlink(missing_ok=True)
+            continue
+        with _locked(stored.path):
+            now = read_stored(stored.path)
+            if now is None or now.record is None:
+                continue
+            rest = _without(now.record, quarantine_only=quarantine_only, variant=variant)
+            count += _size(now.record) - _size(rest)
+            if _size(rest) or rest.canaries:
+                _write(stored.path, rest)
+            else:
+                stored.path.unlink(missing_ok=True)
+    return count
+
+
+def stored_records() -> tuple[StoredRecord, ...]:
+    """Every file of records of this user, sorted by name."""
+    try:
+        paths = sorted(Path(records_directory()).glob("*.json"))
+    except OSError:
+        return ()
+    found = (read_stored(path) for path in paths)
+    return tuple(stored for stored in found if stored is not None)
+
+
+def read_stored(path: Path) -> StoredRecord | None:
+    """The file at ``path``; None where there is none."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return StoredRecord(path=path, record=None, problem=f"it cannot be read: {error.strerror}")
+    if len(content) > MOST_BYTES:
+        return StoredRecord(path=path, record=None, problem=f"it has more than {MOST_BYTES} bytes")
+    try:
+        return StoredRecord(path=path, record=parse_record(content))
+    except RecordFormatError as error:
+        return StoredRecord(path=path, record=None, problem=str(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpDevicePlace:
+    """A variant on an EP device, as records name it."""
+
+    component_name: str
+    variant_name: str
+    ep_name: str
+    backend: str
+    device: str
+    ep_version: str
+    driver_version: str
+
+    @property
+    def key(self) -> _Place:
+        return self.component_name, self.variant_name, self.ep_name, self.backend, self.device
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        return self.ep_version, self.driver_version
+
+
+def place_of(component: str, variant: str, ep_device: EpDevice, ep_devices: Sequence[EpDevice]) -> EpDevicePlace:
+    """How records name ``variant`` on ``ep_device``, one of ``ep_devices``."""
+    return EpDevicePlace(
+        component_name=component,
+        variant_name=variant,
+        ep_name=ep_device.ep_name,
+        backend=ep_device.backend,
+        device=device_key(ep_device, ep_devices),
+        ep_version=ep_device.ep_version,
+        driver_version=driver_version_of(ep_device),
+    )
+
+
+def _place(entry: _Placed) -> _Place:
+    return entry.component_name, entry.variant_name, entry.ep_name, entry.backend, entry.device
+
+
+def _outside(entries: Iterable[_Entry], places: set[_Place]) -> Iterator[_Entry]:
+    return (entry for entry in entries if _place(entry) not in places)
+
+
+def _is_in_force(entry: QuarantineEntry, ep_devices: Sequence[EpDevice]) -> bool:
+    return any(
+        (entry.ep_name, entry.backend) == (each.ep_name, each.backend)
+        and (entry.ep_version, entry.driver_version) == (each.ep_version, driver_version_of(each))
+        and entry.device == device_key(each, ep_devices)
+        for each in ep_devices
+    )
+
+
+def _stale_reason(machine: MachineRecord, changed: Sequence[str]) -> str:
+    if not changed:
+        return ""
+    return f"measured on {machine.recorded_at[:10]}, and since then: {'; '.join(changed)}"
+
+
+def _without(record: PackageRecord, *, quarantine_only: bool, variant: str) -> PackageRecord:
+    def keeps(entry: _Placed) -> bool:
+        return bool(variant) and entry.variant_name != variant
+
+    quarantined = tuple(entry for entry in record.quarantined if keeps(entry))
+    if quarantine_only:
+        return replace(record, quarantined=quarantined)
+    machines = (
+        replace(each, measurements=tuple(entry for entry in each.measurements if keeps(entry)))
+        for each in record.machines
+    )
+    return replace(
+        record,
+        machines=tuple(machine for machine in machines if machine.measurements),
+        quarantined=quarantined,
+        canaries=tuple(entry for entry in record.canaries if keeps(entry)),
+    )
+
+
+def _size(record: PackageRecord) -> int:
+    return len(record.quarantined) + sum(len(machine.measurements) for machine in record.machines)
+
+
+def _stored_of(package: PackageInfo) -> tuple[StoredRecord, ...]:
+    digest = package_digest(package.root)
+    stored = read_stored(_path_of(digest)) if digest else None
+    return () if stored is None else (stored,)
+
+
+def _path_of(digest: str) -> Path:
+    return Path(records_directory(), f"{hashlib.sha256(digest.encode()).hexdigest()[:32]}.json")
+
+
+def _change(package: PackageInfo, change: Callable[[PackageRecord], PackageRecord]) -> str:
+    """Reads, changes and writes the package's record under its lock; why it could not, "" where it did."""
+    digest = package_digest(package.root)
+    if not digest:
+        return f"the package at {quoted(package.root)} cannot be read"
+    path = _path_of(digest)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path):
+            stored = read_stored(path)
+            record = stored.record if stored is not None else None
+            if record is None or record.digest != digest:
+                record = PackageRecord(name=package.name, digest=digest)
+            _write(path, change(record))
+    except OSError as error:
+        return f"the records in {quoted(path.parent)} cannot be written: {error.strerror or error}"
+    return ""
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    import filelock  # only where something is written
+
+    try:
+        with filelock.FileLock(path.with_suffix(".lock"), timeout=_LOCK_TIMEOUT_S):
+            yield
+    except NotImplementedError as error:  # a file system without locks
+        raise OSError(str(error)) from error
+
+
+def _write(path: Path, record: PackageRecord) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(dump_record(record))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
