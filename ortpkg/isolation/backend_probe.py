@@ -1,18 +1,30 @@
-"""Ask a backend what it has, in a child process, and remember the answer as long as nothing it depends on changes."""
+"""Ask a backend what it has, in a child process, and remember the answer as long as nothing it depends on changes.
+
+A failure is remembered too, for a few minutes: a backend that hangs would otherwise cost its whole timeout in every
+process. The reason says so, and how to ask again.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ortpkg.devices.fact_cache import read_fact, write_fact
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.isolation.child import ChildOutcome, call_in_child
 
 #: A first load of a backend with a cold disk takes seconds; one that hangs must not hang us.
 PROBE_TIMEOUT_S = 30.0
+#: How long a failure is believed without asking again.
+FAILURE_LIFETIME_S = 600.0
+TIMEOUT_VARIABLE = "ORTPKG_PROBE_TIMEOUT"
+RETRY_VARIABLE = "ORTPKG_PROBE_AGAIN"
+_MOST_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +50,32 @@ def ask_backend(
     arguments: Mapping[str, Any],
     *,
     fingerprint: Mapping[str, object],
-    timeout_s: float = PROBE_TIMEOUT_S,
+    timeout_s: float | None = None,
 ) -> ProbeAnswer:
     """The answer of ``"module:function"``, from the fact cache where ``fingerprint`` (all it depends on) is the same.
 
-    A failure is remembered within this process only: the next one asks again.
+    ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. A failure is believed for ten minutes, by
+    later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set.
     """
     key = {"function": function, "arguments": dict(arguments), "fingerprint": dict(fingerprint)}
     text = json.dumps(key, sort_keys=True)
     if text not in _ANSWERS:
-        _ANSWERS[text] = _ask(function, arguments, key, timeout_s)
+        _ANSWERS[text] = _ask(function, arguments, key, probe_timeout_s() if timeout_s is None else timeout_s)
     return _ANSWERS[text]
+
+
+def probe_timeout_s() -> float:
+    """The limit of one probe: ``ORTPKG_PROBE_TIMEOUT`` in seconds, else 30. UsageError where that is no such number."""
+    text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
+    if not text:
+        return PROBE_TIMEOUT_S
+    try:
+        timeout_s = float(text)
+    except ValueError:
+        timeout_s = math.nan
+    if not 0 < timeout_s <= 3600:
+        raise UsageError(f"{TIMEOUT_VARIABLE} is {quoted(text)}; it must be a number of seconds, at most 3600")
+    return timeout_s
 
 
 def _ask(function: str, arguments: Mapping[str, Any], key: Mapping[str, object], timeout_s: float) -> ProbeAnswer:
@@ -56,9 +83,38 @@ def _ask(function: str, arguments: Mapping[str, Any], key: Mapping[str, object],
     known = read_fact(kind, key)
     if known is not None:
         return ProbeAnswer(value=known)
+    remembered = _remembered_failure(kind, key)
+    if remembered is not None:
+        return remembered
     result = call_in_child(function, arguments, timeout_s=timeout_s)
     if result.outcome is not ChildOutcome.DONE:
+        write_fact(_failures_of(kind), key, {"reason": result.reason, "time_s": _now_s()})
+        prune_facts(_failures_of(kind), keep=_MOST_KEPT)
         return ProbeAnswer(failure=result.reason)
     if result.value is not None:
         write_fact(kind, key, result.value)
     return ProbeAnswer(value=result.value)
+
+
+def _remembered_failure(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None:
+    """How it failed lately; None where it did not, or is to be asked again."""
+    if os.environ.get(RETRY_VARIABLE):
+        return None
+    failure = read_fact(_failures_of(kind), key)
+    if not isinstance(failure, dict):
+        return None
+    reason, time_s = failure.get("reason"), failure.get("time_s")
+    if not isinstance(reason, str) or not isinstance(time_s, int | float):
+        return None
+    age_s = _now_s() - time_s
+    if not 0 <= age_s < FAILURE_LIFETIME_S:  # older, or of a clock that was set back
+        return None
+    return ProbeAnswer(failure=f"{reason} ({age_s / 60:.0f} min ago; set {RETRY_VARIABLE}=1 to ask it again)")
+
+
+def _now_s() -> float:
+    return time.time()
+
+
+def _failures_of(kind: str) -> str:
+    return f"failure_{kind}"

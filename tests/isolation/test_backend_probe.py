@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, UsageError
 from ortpkg.isolation import backend_probe
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.isolation.child import ChildOutcome, ChildResult
@@ -51,21 +51,81 @@ def test_an_answer_is_remembered_by_its_fingerprint(monkeypatch: pytest.MonkeyPa
     assert child.calls == 2
 
 
-def test_a_failure_is_asked_again_by_the_next_process_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    child = _child(
-        monkeypatch,
-        ChildResult(outcome=ChildOutcome.TIMED_OUT, reason="no answer within 30 s"),
-        ChildResult(outcome=ChildOutcome.DONE, value=["CPU"]),
-    )
+_HANG = ChildResult(outcome=ChildOutcome.TIMED_OUT, reason="no answer within 30 s")
+
+
+def test_a_hang_costs_its_timeout_once_in_a_while_whatever_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = _child(monkeypatch, _HANG, ChildResult(outcome=ChildOutcome.DONE, value=["CPU"]))
+    monkeypatch.setattr(backend_probe, "_now_s", lambda: 1_000_000.0)
 
     first = ask_backend("probe:devices", {}, fingerprint={})
     again = ask_backend("probe:devices", {}, fingerprint={})
     _forget_this_process(monkeypatch)
+    monkeypatch.setattr(backend_probe, "_now_s", lambda: 1_000_060.0)
     next_process = ask_backend("probe:devices", {}, fingerprint={})
 
     assert first == again == ProbeAnswer(failure="no answer within 30 s")
-    assert next_process.value == ["CPU"]
+    assert next_process.failure == "no answer within 30 s (1 min ago; set ORTPKG_PROBE_AGAIN=1 to ask it again)"
+    assert child.calls == 1
+
+
+@pytest.mark.parametrize("later_s", [600.0, -1.0])
+def test_a_failure_is_believed_for_ten_minutes(monkeypatch: pytest.MonkeyPatch, later_s: float) -> None:
+    child = _child(monkeypatch, _HANG, ChildResult(outcome=ChildOutcome.DONE, value=["CPU"]))
+    monkeypatch.setattr(backend_probe, "_now_s", lambda: 1_000_000.0)
+    ask_backend("probe:devices", {}, fingerprint={})
+    _forget_this_process(monkeypatch)
+    monkeypatch.setattr(backend_probe, "_now_s", lambda: 1_000_000.0 + later_s)
+
+    assert ask_backend("probe:devices", {}, fingerprint={}).value == ["CPU"]
     assert child.calls == 2
+
+
+def test_a_failure_is_asked_again_where_the_user_or_another_driver_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = _child(monkeypatch, _HANG)
+    ask_backend("probe:devices", {}, fingerprint={"driver": "1"})
+    _forget_this_process(monkeypatch)
+
+    ask_backend("probe:devices", {}, fingerprint={"driver": "2"})
+    monkeypatch.setenv("ORTPKG_PROBE_AGAIN", "1")
+    ask_backend("probe:devices", {}, fingerprint={"driver": "1"})
+
+    assert child.calls == 3
+
+
+def test_a_backend_that_fails_and_then_answers_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _child(monkeypatch, _HANG, ChildResult(outcome=ChildOutcome.DONE, value=["CPU"]))
+    monkeypatch.setenv("ORTPKG_PROBE_AGAIN", "1")
+    ask_backend("probe:devices", {}, fingerprint={})
+    _forget_this_process(monkeypatch)
+    ask_backend("probe:devices", {}, fingerprint={})
+    _forget_this_process(monkeypatch)
+    monkeypatch.delenv("ORTPKG_PROBE_AGAIN")
+
+    assert ask_backend("probe:devices", {}, fingerprint={}).value == ["CPU"]
+
+
+@pytest.mark.parametrize(("text", "timeout_s"), [("", 30.0), ("2.5", 2.5), (" 90 ", 90.0)])
+def test_the_time_limit_can_be_set(monkeypatch: pytest.MonkeyPatch, text: str, timeout_s: float) -> None:
+    monkeypatch.setenv("ORTPKG_PROBE_TIMEOUT", text)
+
+    assert backend_probe.probe_timeout_s() == timeout_s
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "nan", "inf", "1e9"])
+def test_a_time_limit_that_is_none_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("ORTPKG_PROBE_TIMEOUT", text)
+
+    with pytest.raises(UsageError, match=f"ORTPKG_PROBE_TIMEOUT is '{text}'; it must be a number of seconds"):
+        backend_probe.probe_timeout_s()
+
+
+def test_a_child_that_really_hangs_is_ended_after_the_set_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text("import time\n\ndef devices():\n    time.sleep(600)\n", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("ORTPKG_PROBE_TIMEOUT", "0.5")
+
+    assert ask_backend("hanging:devices", {}, fingerprint={}).failure == "no answer within 0.5 s"
 
 
 def test_a_failure_becomes_an_error_that_names_the_provider() -> None:

@@ -64,3 +64,13 @@ def test_code_installed_from_the_wheel_reads_the_wheels_schemas(distributions: P
     module, schemas = json.loads(done.stdout)
     assert Path(module).is_relative_to(site)
     assert Path(schemas) == site / "ortpkg" / "schemas"
+
+
+def test_wheel_carries_the_built_in_profiles(distributions: Path) -> None:
+    folder = ROOT / "ortpkg" / "devices" / "built_in_profiles"
+    expected = {path.name: path.read_bytes() for path in folder.glob("*.json")}
+    assert len(expected) == 4
+    with zipfile.ZipFile(next(distributions.glob("*.whl"))) as wheel:
+        prefix = "ortpkg/devices/built_in_profiles/"
+        names = [name for name in wheel.namelist() if name.startswith(prefix)]
+        assert {name.removeprefix(prefix): wheel.read(name) for name in names} == expected

@@ -1,0 +1,78 @@
+"""This machine as a profile: its hardware, what execution providers offer on it, and which software it has."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+from ortpkg.devices.machine_probe import probe, with_free_memory
+from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_json
+from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.errors import ProfileError, UsageError, quoted
+from ortpkg.package.documents import dump_document
+from ortpkg.providers.ep_registry import plugin_names
+from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS
+from ortpkg.selection.machine import discover_ep_devices
+
+#: Distributions whose versions decide what runs here.
+SOFTWARE: tuple[str, ...] = ("ortpkg", *DISTRIBUTIONS, "onnxruntime-genai", "openvino", "onnx", "numpy")
+THIS_MACHINE = "this-machine"
+
+
+def profile_of_this_machine(name: str = THIS_MACHINE, *, eps: Collection[str] = ()) -> MachineProfile:
+    """Probes this machine, asks the installed backends, and gives both as one value that can be stored.
+
+    Args:
+        name: the profile's; nothing of the machine that could name it or its user (host name, serial numbers) is read.
+        eps: execution providers (or aliases) to ask besides; a plug-in is imported only where it is named here.
+
+    Raises UsageError for a name that no execution provider or plug-in has. What fails is a note of the machine.
+    """
+    named = [_checked_ep(ep) for ep in eps]
+    machine = with_free_memory(probe())
+    offer = discover_ep_devices(machine, named=named)
+    notes = (*machine.notes, *offer.notes)
+    return make_profile(
+        name, replace(machine, notes=tuple(dict.fromkeys(notes))), offer.ep_devices, software=software_versions()
+    )
+
+
+def software_versions() -> dict[str, str]:
+    """Distribution → version, of those that decide what runs here and are installed."""
+    found = {}
+    for name in SOFTWARE:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write_profile(profile: MachineProfile, path: Path) -> None:
+    """Writes a profile in one step, replacing a file that is there. ProfileError where that is not possible."""
+    temporary = ""
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(dump_document(profile_to_json(profile)))
+        Path(temporary).chmod(0o644)
+        os.replace(temporary, path)  # noqa: PTH105 - the mkstemp name is a string already
+    except (OSError, ValueError) as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or error
+        raise ProfileError(f"the profile cannot be written to {quoted(path)}: {reason}", file=path) from error
+
+
+def _checked_ep(ep: str) -> str:
+    name = resolve_ep_name(ep)
+    if is_known_ep(name) or name in plugin_names():
+        return name
+    suggestion = suggest_ep_name(ep, plugin_names())
+    hint = f" (did you mean {quoted(suggestion)}?)" if suggestion else ""
+    plugins = ", ".join(plugin_names()) or "none"
+    raise UsageError(f"there is no execution provider {quoted(ep)}{hint}; plug-ins installed here: {plugins}")
