@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.authoring.create import add_variant
+from ortpkg.cli.completion import complete_component, complete_device, complete_ep
 from ortpkg.cli.inspect import package_json
 from ortpkg.cli.parameters import ForceOption, JsonOption, PackageArgument
 from ortpkg.cli.progress import copy_progress
@@ -23,10 +24,23 @@ def command(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="An ONNX file (its data files come along) or a folder.")
     ],
-    component: Annotated[str, typer.Option("--component", "-c", metavar="NAME", help="The component model.")] = "model",
+    component: Annotated[
+        str,
+        typer.Option(
+            "--component", "-c", metavar="NAME", help="The component model.", autocompletion=complete_component
+        ),
+    ] = "model",
     variant: Annotated[_Text, typer.Option("--variant", metavar="NAME", help="Default: the file's stem.")] = None,
-    ep: Annotated[_Text, typer.Option("--ep", metavar="EP", help="The EP that it needs: a name or an alias.")] = None,
-    device: Annotated[_Text, typer.Option("--device", metavar="D", help="The device: cpu, gpu or npu.")] = None,
+    ep: Annotated[
+        _Text,
+        typer.Option(
+            "--ep", metavar="EP", help="The EP that it needs: a name or an alias.", autocompletion=complete_ep
+        ),
+    ] = None,
+    device: Annotated[
+        _Text,
+        typer.Option("--device", metavar="D", help="The device: cpu, gpu or npu.", autocompletion=complete_device),
+    ] = None,
     architecture: Annotated[
         _Text, typer.Option("--architecture", metavar="A", help="The hardware architecture.")
     ] = None,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
+import itertools
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,8 +17,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.cli.rendering import Output, print_error
-from ortpkg.errors import ExitCode, OrtpkgError, quoted
+from ortpkg.cli import interrupts, streams
+from ortpkg.cli.parameters import NoColorOption, QuietOption
+from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
+from ortpkg.errors import ExitCode, OrtpkgError, UsageError, quoted
 from ortpkg.names import did_you_mean
 
 #: Command → module whose function ``command`` runs it. The order is that of ``ortpkg --help``.
@@ -57,6 +61,12 @@ _EXIT_CODES: dict[ExitCode, str] = {
 #: A bug of ours (EX_SOFTWARE of sysexits.h): no other failure ends with it.
 INTERNAL_ERROR = 70
 
+#: What can stand before a command.
+_GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
+_COMPLETION = "_ORTPKG_COMPLETE"
+#: typer exports this class's children only, and takes it from click or from its own copy of click.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
+
 _HELP = "Packages ONNX models, picks the variant that suits a machine, says why, and runs it."
 _EPILOG = "\n\n".join(
     [
@@ -69,19 +79,74 @@ _EPILOG = "\n\n".join(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with a documented code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    called = next((word for word in words if not word.startswith("-")), None)
-    wants_all = called is None or "_ORTPKG_COMPLETE" in os.environ or words[0] != called
-    if called is not None and not wants_all and called not in COMMANDS:
-        Output().note(f"error: there is no command {quoted(called)}{did_you_mean(called, COMMANDS)}; see ortpkg --help")
-        sys.exit(ExitCode.USAGE)
-    names = list(COMMANDS) if wants_all or called is None else [called]
+    sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs the command line; returns the exit code, whatever happens. Standard output is flushed."""
+    streams.prepare()
+    reset()
+    output = Output(is_json=_wants_json(words))
     try:
-        _application(names)(args=words, prog_name="ortpkg")
+        code = _call(words, output)
+        streams.flush_output()
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone; say nothing more, and keep the interpreter from trying.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(ExitCode.DONE)
+        # The reader of our output (head, less) has gone: it has what it wanted.
+        streams.discard_output()
+        return ExitCode.DONE
+    except (KeyboardInterrupt, typer.Abort):
+        output.note("cancelled", is_urgent=True)
+        code = ExitCode.CANCELLED
+    except (OutputError, OSError) as error:
+        streams.discard_output()
+        said = error if isinstance(error, OutputError) else OutputError.of(error)
+        print_error(said, Output())
+        return said.exit_code
+    return code
+
+
+def _call(words: Sequence[str], output: Output) -> int:
+    called = next((word for word in words if not word.startswith("-")), None)
+    is_completion = _COMPLETION in os.environ
+    if called is not None and not is_completion and called not in COMMANDS and _is_global(words, called):
+        return _wrong_usage(
+            f"there is no command {quoted(called)}{did_you_mean(called, COMMANDS)}; see ortpkg --help", output
+        )
+    wants_one = called in COMMANDS and not is_completion and _is_global(words, called)
+    application = typer.main.get_command(_application([called] if wants_one and called else list(COMMANDS)))
+    if is_completion:
+        application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
+    try:
+        # typer's own way of running a command prints errors as it likes, and ends with 1 where a reader has gone.
+        with application.make_context("ortpkg", list(words) or ["--help"]) as context:
+            application.invoke(context)
+    except typer.Exit as error:
+        return error.exit_code if words else ExitCode.USAGE
+    except _USAGE_ERROR as error:
+        place = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
+        return _wrong_usage(f"{error.format_message().rstrip('.')}{place}", output)
+    except SystemExit as error:
+        # rich ends the process where the reader of a help text has gone.
+        if isinstance(error.__context__, BrokenPipeError):
+            raise BrokenPipeError from error
+        raise
+    return ExitCode.DONE
+
+
+def _is_global(words: Sequence[str], called: str) -> bool:
+    """Whether nothing but flags stands before the command, so that it is the one that is called."""
+    return all(word in _GLOBAL_FLAGS for word in words[: list(words).index(called)])
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    """Whether the words ask for JSON, for errors that come before the words are understood."""
+    own = list(words[: words.index("--")]) if "--" in words else list(words)
+    return "--json" in own or "--format=json" in own or ("--format", "json") in itertools.pairwise(own)
+
+
+def _wrong_usage(message: str, output: Output) -> int:
+    print_error(UsageError(message), output)
+    return ExitCode.USAGE
 
 
 def _application(names: Sequence[str]) -> typer.Typer:
@@ -119,32 +184,57 @@ def _global_options(
         bool,
         typer.Option("--version", is_eager=True, callback=_print_version, help="Print versions."),
     ] = False,
+    quiet: QuietOption = False,
+    no_color: NoColorOption = False,
 ) -> None:
     """Options before the command."""
     del version
+    configure(is_quiet=quiet, is_colorless=no_color)
 
 
 def _with_typed_exit(function: Callable[..., Any]) -> Callable[..., None]:
     """``function``, with every error of ours printed and turned into its exit code; never a traceback."""
 
     @functools.wraps(function)
-    def command(*arguments: Any, **options: Any) -> None:
+    def command(*arguments: Any, quiet: bool = False, no_color: bool = False, **options: Any) -> None:
+        configure(is_quiet=quiet, is_colorless=no_color)
         output = Output(is_json=bool(options.get("as_json")) or options.get("output_format") == "json")
         try:
-            code = function(*arguments, **options)
-        except OrtpkgError as error:
-            print_error(error, output)
-            code = error.exit_code
-        except KeyboardInterrupt:
-            output.note("cancelled")
-            code = ExitCode.CANCELLED
-        except (typer.Exit, typer.BadParameter, BrokenPipeError):
+            code = _run_typed(functools.partial(function, *arguments, **options), output)
+        except (KeyboardInterrupt, typer.Exit, typer.BadParameter, OutputError, BrokenPipeError):
             raise
         except Exception as error:
+            if interrupts.happened():
+                raise KeyboardInterrupt from error
             if os.environ.get("ORTPKG_TRACEBACK"):
                 raise
-            output.note(f"error: a bug in ortpkg: {type(error).__name__}: {error} (ORTPKG_TRACEBACK=1 shows where)")
+            message = f"error: a bug in ortpkg: {type(error).__name__}: {error} (ORTPKG_TRACEBACK=1 shows where)"
+            output.note(message, is_urgent=True)
             code = INTERNAL_ERROR
-        raise typer.Exit(int(code or 0))
+        raise typer.Exit(code)
 
+    _add_options(command, {"quiet": QuietOption, "no_color": NoColorOption})
     return command
+
+
+def _run_typed(function: Callable[[], Any], output: Output) -> int:
+    try:
+        return int(function() or 0)
+    except OutputError:
+        raise
+    except OrtpkgError as error:
+        if interrupts.happened():  # a library made another error of it
+            raise KeyboardInterrupt from error
+        print_error(error, output)
+        return error.exit_code
+
+
+def _add_options(command: Any, annotations: dict[str, Any]) -> None:
+    """Gives a command the flags that all commands have; typer reads options off the signature."""
+    signature = inspect.signature(command, eval_str=True)
+    flags = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+        for name, annotation in annotations.items()
+    ]
+    command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *flags])
+    command.__annotations__ = {**command.__annotations__, **annotations}

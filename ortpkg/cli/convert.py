@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.authoring.convert import convert
+from ortpkg.cli.completion import complete_format
 from ortpkg.cli.inspect import package_json
 from ortpkg.cli.parameters import InPlaceOption, JsonOption, NewPackageOption, PackageArgument, chosen_output
 from ortpkg.cli.progress import copy_progress
@@ -22,6 +23,7 @@ def command(
             "--to",
             metavar="F",
             help="universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28 on).",
+            autocompletion=complete_format,
         ),
     ],
     output_path: NewPackageOption = None,

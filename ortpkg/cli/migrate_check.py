@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.authoring.migration import ReleaseChoice, ReleaseReport, migrate_check
+from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.parameters import JsonOption, PackageArgument, StrictOption
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.errors import ExitCode
@@ -15,7 +16,10 @@ from ortpkg.errors import ExitCode
 def command(
     package: PackageArgument,
     eps: Annotated[
-        list[str] | None, typer.Option("--ep", metavar="EP", help="Ask for this execution provider too. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--ep", metavar="EP", help="Ask for this execution provider too. Repeatable.", autocompletion=complete_ep
+        ),
     ] = None,
     strict: StrictOption = False,
     as_json: JsonOption = False,

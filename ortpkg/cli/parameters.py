@@ -7,30 +7,63 @@ from typing import Annotated
 
 import typer
 
+from ortpkg.cli.completion import (
+    complete_backend,
+    complete_compat,
+    complete_component,
+    complete_device,
+    complete_ep,
+    complete_format,
+    complete_policy,
+    complete_variant,
+)
 from ortpkg.errors import UsageError
 
 PackageArgument = Annotated[Path, typer.Argument(metavar="PKG", help="The package's directory (name.ortpackage).")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
 ComponentOption = Annotated[
     str | None,
-    typer.Option("--component", "-c", metavar="NAME", help="Which component model; needed where there are several."),
+    typer.Option(
+        "--component",
+        "-c",
+        metavar="NAME",
+        help="Which component model; needed where there are several.",
+        autocompletion=complete_component,
+    ),
 ]
-VariantOption = Annotated[str | None, typer.Option("--variant", metavar="NAME", help="Consider only this variant.")]
+VariantOption = Annotated[
+    str | None,
+    typer.Option("--variant", metavar="NAME", help="Consider only this variant.", autocompletion=complete_variant),
+]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", metavar="D", help="Only this kind of device: cpu, gpu or npu.")
+    str | None,
+    typer.Option(
+        "--device", metavar="D", help="Only this kind of device: cpu, gpu or npu.", autocompletion=complete_device
+    ),
 ]
 EpOption = Annotated[
     str | None,
     typer.Option(
-        "--ep", metavar="EP", help="Only this execution provider: a name or an alias (cpu, cuda, openvino, qnn, ...)."
+        "--ep",
+        metavar="EP",
+        help="Only this execution provider: a name or an alias (cpu, cuda, openvino, qnn, ...).",
+        autocompletion=complete_ep,
     ),
 ]
 PolicyOption = Annotated[
-    str, typer.Option("--policy", metavar="P", help="The order of preference; see docs/selection.md.")
+    str,
+    typer.Option(
+        "--policy", metavar="P", help="The order of preference; see docs/selection.md.", autocompletion=complete_policy
+    ),
 ]
 CompatOption = Annotated[
     str | None,
-    typer.Option("--compat", metavar="R", help="Accept and refuse what a release does: onnxruntime-1.31."),
+    typer.Option(
+        "--compat",
+        metavar="R",
+        help="Accept and refuse what a release does: onnxruntime-1.31.",
+        autocompletion=complete_compat,
+    ),
 ]
 TrustOption = Annotated[
     bool,
@@ -39,7 +72,10 @@ TrustOption = Annotated[
 BackendOption = Annotated[
     str,
     typer.Option(
-        "--backend", metavar="B", help="What runs it: auto, embedded, openvino, onnxruntime or a plug-in's name."
+        "--backend",
+        metavar="B",
+        help="What runs it: auto, embedded, openvino, onnxruntime or a plug-in's name.",
+        autocompletion=complete_backend,
     ),
 ]
 NameOption = Annotated[
@@ -51,6 +87,7 @@ FormatOption = Annotated[
         "--format",
         metavar="F",
         help="universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28 on).",
+        autocompletion=complete_format,
     ),
 ]
 NewPackageOption = Annotated[
@@ -58,6 +95,10 @@ NewPackageOption = Annotated[
 ]
 InPlaceOption = Annotated[bool, typer.Option("--in-place", help="Change the package itself.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Accept inputs and outputs that differ from the siblings'.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but data and errors.")]
+NoColorOption = Annotated[
+    bool, typer.Option("--no-color", help="No colours; NO_COLOR in the environment does the same.")
+]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Let warnings, too, end with exit code 1.")]
 
 

@@ -6,6 +6,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
+
+from ortpkg.cli.rendering import is_coloured, is_quiet, plain
 
 Progress = Callable[[str, int, int], None]
 
@@ -17,9 +20,9 @@ _LEAST_SHOWN_NBYTES = 32 << 20
 def copy_progress() -> Iterator[Progress | None]:
     """Yields a callback (file, bytes done, bytes in all) that draws a bar on standard error.
 
-    Yields None where standard error is no terminal, or under CI: programs and logs do not want bars.
+    Yields None where standard error is no terminal, with --quiet, or under CI: programs and logs do not want bars.
     """
-    if not sys.stderr.isatty() or os.environ.get("CI"):
+    if is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
         yield None
         return
     from rich.console import Console  # loaded only where a bar may be drawn
@@ -33,14 +36,15 @@ def copy_progress() -> Iterator[Progress | None]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    colors: Literal["auto"] | None = "auto" if is_coloured(sys.stderr) else None
+    with Bars(*columns, console=Console(stderr=True, color_system=colors), transient=True) as bars:
         tasks = {}
 
         def advance(file: str, done: int, total: int) -> None:
             if total < _LEAST_SHOWN_NBYTES:
                 return
             if file not in tasks:
-                tasks[file] = bars.add_task(file.encode("unicode_escape").decode("ascii"), total=total)
+                tasks[file] = bars.add_task(plain(file), total=total)
             bars.update(tasks[file], completed=done)
 
         yield advance

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.authoring.create import remove_variant
+from ortpkg.cli.completion import complete_variant
 from ortpkg.cli.inspect import package_json
 from ortpkg.cli.parameters import ComponentOption, JsonOption, PackageArgument
 from ortpkg.cli.rendering import Output
@@ -15,7 +16,9 @@ from ortpkg.errors import ExitCode
 
 def command(
     package: PackageArgument,
-    variant: Annotated[str, typer.Argument(metavar="VARIANT", help="The variant's name.")],
+    variant: Annotated[
+        str, typer.Argument(metavar="VARIANT", help="The variant's name.", autocompletion=complete_variant)
+    ],
     component: ComponentOption = None,
     as_json: JsonOption = False,
 ) -> int:

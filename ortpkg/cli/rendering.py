@@ -1,20 +1,23 @@
 """Everything the command line prints: tables and lines for people, JSON for programs, errors for both.
 
-Data goes to standard output, everything else to standard error. No colour when piped, under NO_COLOR or on a dumb
-terminal. Texts that come from a package are printed as plain text with control characters escaped, so that no name can
-steer the terminal.
+Data goes to standard output, everything else to standard error. No colour when piped, with --no-color, under NO_COLOR
+or on a dumb terminal. --quiet leaves out what is neither data nor an error. Texts that come from a package are printed
+as plain text with control characters escaped, so that no name can steer the terminal.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity
+from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity, UsageError, quoted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +25,46 @@ if TYPE_CHECKING:
 JSON_SCHEMA_VERSION = "1.0"
 #: Columns of a table that is not printed on a terminal: wide enough that no cell is ever wrapped.
 _PIPED_COLUMNS = 10_000
+
+
+class OutputError(UsageError):
+    """Standard output cannot be written: it is closed, or the disk is full."""
+
+    @classmethod
+    def of(cls, error: OSError) -> OutputError:
+        return cls(f"cannot write to standard output: {quoted(error.strerror or error)[1:-1]}")
+
+
+@dataclass(slots=True)
+class _Settings:
+    """Of this process: what stands on its command line."""
+
+    is_quiet: bool = False
+    is_colorless: bool = False
+
+
+_SETTINGS = _Settings()
+
+
+def configure(*, is_quiet: bool = False, is_colorless: bool = False) -> None:
+    """Turns on what the command line asks for; what one place turned on, another does not turn off."""
+    _SETTINGS.is_quiet |= is_quiet
+    _SETTINGS.is_colorless |= is_colorless
+
+
+def reset() -> None:
+    """Forgets what earlier command lines of this process asked for."""
+    _SETTINGS.is_quiet = _SETTINGS.is_colorless = False
+
+
+def is_quiet() -> bool:
+    return _SETTINGS.is_quiet
+
+
+def is_coloured(stream: IO[str]) -> bool:
+    """Whether it is a terminal that wants colours: NO_COLOR (https://no-color.org) is not set, and it is not dumb."""
+    refuses = _SETTINGS.is_colorless or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not refuses
 
 
 def plain(text: object) -> str:
@@ -35,6 +78,14 @@ def _is_harmless(character: str) -> bool:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+#: Characters that JSON leaves as they are and that can steer a terminal: C1 controls, directions, line separators.
+_HARMFUL = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return "".join(f"\\u{ord(character):04x}" for character in match.group())
 
 
 def nbytes_text(nbytes: int) -> str:
@@ -77,15 +128,23 @@ class Output:
 
     def document(self, content: Mapping[str, Any]) -> None:
         """Prints one JSON object as it is, in a format that is not ours."""
-        sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        is_unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+        text = json.dumps(content, indent=2, ensure_ascii=not is_unicode)
+        _write(_HARMFUL.sub(_json_escape, text) + "\n")
 
     def line(self, text: object = "", *, style: str = "") -> None:
         """Prints one line of data."""
-        self._print(sys.stdout, text, style)
+        _write(_styled(sys.stdout, text, style))
 
-    def note(self, text: object, *, style: str = "") -> None:
-        """Prints one line that is not data (progress, warnings, what was done) on standard error."""
-        self._print(sys.stderr, text, style)
+    def note(self, text: object, *, style: str = "", is_urgent: bool = False) -> None:
+        """Prints one line that is not data (progress, warnings, what was done) on standard error.
+
+        ``is_urgent``: under --quiet too.
+        """
+        if is_urgent or not _SETTINGS.is_quiet:
+            with suppress(OSError, ValueError):  # nobody listens there; the data, or the exit code, still counts
+                sys.stderr.write(_styled(sys.stderr, text, style))
+                sys.stderr.flush()
 
     def warning(self, text: object) -> None:
         self.note(f"warning: {text}", style="yellow")
@@ -99,7 +158,7 @@ class Output:
 
         console = _console(sys.stdout)
         table = Table(
-            box=box.SIMPLE_HEAD if console.is_terminal else None,
+            box=box.SIMPLE_HEAD if sys.stdout.isatty() else None,
             header_style="bold",
             pad_edge=False,
             padding=(0, 2, 0, 0),
@@ -113,22 +172,37 @@ class Output:
             self.line(title, style="bold")
         with console.capture() as captured:
             console.print(table)
-        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        _write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
-    def _print(self, stream: IO[str], text: object, style: str) -> None:
-        if style and stream.isatty():
-            from rich.text import Text  # only for colour
 
-            _console(stream).print(Text(plain(text), style=style), soft_wrap=True)
-        else:
-            stream.write(plain(text) + "\n")
+def _write(text: str) -> None:
+    """Writes data. BrokenPipeError where the reader has gone, OutputError where it cannot be written."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError.of(error) from error
+
+
+def _styled(stream: IO[str], text: object, style: str) -> str:
+    """One line, in colour where ``stream`` shows colours; either way a text that steers no terminal."""
+    if not style or not is_coloured(stream):
+        return plain(text) + "\n"
+    from rich.text import Text  # only for colour
+
+    console = _console(stream)
+    with console.capture() as captured:
+        console.print(Text(plain(text), style=style), soft_wrap=True)
+    return captured.get()
 
 
 def _console(stream: IO[str]) -> Console:
     from rich.console import Console  # loaded late: 30 ms
 
     width = None if stream.isatty() else _PIPED_COLUMNS
-    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width)
+    colors: Literal["auto"] | None = "auto" if is_coloured(stream) else None
+    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width, color_system=colors)
 
 
 def finding_json(finding: Finding) -> dict[str, str]:
@@ -156,8 +230,9 @@ def print_error(error: OrtpkgError, output: Output) -> None:
                 "findings": [finding_json(finding) for finding in findings],
             }
         }
-        output.json("error", content)
-    output.note(f"error: {error}", style="bold red")
+        with suppress(OutputError):  # standard error says it
+            output.json("error", content)
+    output.note(f"error: {error}", style="bold red", is_urgent=True)
 
 
 def print_findings(findings: Sequence[Finding], output: Output) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.authoring.slim import SlimReport, slim
+from ortpkg.cli.completion import complete_device, complete_ep, complete_variant
 from ortpkg.cli.inspect import package_json
 from ortpkg.cli.parameters import InPlaceOption, JsonOption, NewPackageOption, PackageArgument, chosen_output
 from ortpkg.cli.progress import copy_progress
@@ -21,13 +22,28 @@ def command(
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,
     devices: Annotated[
-        _Lists, typer.Option("--device", metavar="D[,D]", help="Keep what can run on these: cpu, gpu, npu.")
+        _Lists,
+        typer.Option(
+            "--device",
+            metavar="D[,D]",
+            help="Keep what can run on these: cpu, gpu, npu.",
+            autocompletion=complete_device,
+        ),
     ] = None,
     eps: Annotated[
-        _Lists, typer.Option("--ep", metavar="EP[,EP]", help="Keep what these can run: names or aliases.")
+        _Lists,
+        typer.Option(
+            "--ep", metavar="EP[,EP]", help="Keep what these can run: names or aliases.", autocompletion=complete_ep
+        ),
     ] = None,
     variants: Annotated[
-        _Lists, typer.Option("--variant", metavar="NAME[,NAME]", help="Keep these: VARIANT or COMPONENT/VARIANT.")
+        _Lists,
+        typer.Option(
+            "--variant",
+            metavar="NAME[,NAME]",
+            help="Keep these: VARIANT or COMPONENT/VARIANT.",
+            autocompletion=complete_variant,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -1,0 +1,90 @@
+"""What the shell offers behind options: names out of the package on the command line, and lists of words.
+
+Each completion is asked for while somebody types: it opens no more than the package's documents, probes nothing, and
+never raises; where it knows nothing it offers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ortpkg.package.package_info import PackageInfo
+
+Completion = Callable[[Any, str], list[str]]
+
+
+def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:
+    def complete(ctx: Any, incomplete: str) -> list[str]:
+        try:
+            return [word for word in dict.fromkeys(words(ctx)) if word.startswith(incomplete) and word.isprintable()]
+        except Exception:  # noqa: BLE001  # a traceback between the words that somebody types helps nobody
+            return []
+
+    return complete
+
+
+def _package(ctx: Any) -> PackageInfo:
+    from ortpkg.package.reader import open_package  # opened only where a name out of it is asked for
+
+    return open_package(ctx.params["package"])
+
+
+def _components(ctx: Any) -> list[str]:
+    return [component.name for component in _package(ctx).components]
+
+
+def _variants(ctx: Any) -> list[str]:
+    chosen = ctx.params.get("component")
+    components = [each for each in _package(ctx).components if chosen in {None, each.name}]
+    return [variant.name for component in components for variant in component.variants]
+
+
+def _inputs(ctx: Any) -> list[str]:
+    return [f"{value.name}=" for value in _package(ctx).inputs]
+
+
+def _eps(_ctx: Any) -> list[str]:
+    from ortpkg.ep_names import EP_ALIASES, KNOWN_EPS
+
+    return [*EP_ALIASES, *KNOWN_EPS]
+
+
+def _devices(_ctx: Any) -> list[str]:
+    from ortpkg.devices.hardware import DeviceType
+
+    return [device.value for device in DeviceType]
+
+
+def _policies(_ctx: Any) -> list[str]:
+    from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
+
+    return [*POLICIES, *RELEASE_POLICIES]
+
+
+def _backends(_ctx: Any) -> list[str]:
+    from ortpkg.providers.ep_registry import BUILT_IN_BACKENDS
+
+    return ["auto", *BUILT_IN_BACKENDS]
+
+
+def _formats(_ctx: Any) -> list[str]:
+    return ["universal", "metadata", "component"]
+
+
+def _compats(_ctx: Any) -> list[str]:
+    from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+
+    return [ONNXRUNTIME_1_31, ONNXRUNTIME_1_30]
+
+
+complete_component = _completion(_components)
+complete_variant = _completion(_variants)
+complete_input = _completion(_inputs)
+complete_ep = _completion(_eps)
+complete_device = _completion(_devices)
+complete_policy = _completion(_policies)
+complete_backend = _completion(_backends)
+complete_format = _completion(_formats)
+complete_compat = _completion(_compats)

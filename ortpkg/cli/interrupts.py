@@ -1,0 +1,33 @@
+"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own; loads nothing."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+
+class _Interrupts:
+    """Of this process."""
+
+    happened = False
+
+
+def watch() -> None:
+    """From now on interrupts are noted. Where they are ignored (a background job of a shell), they stay ignored."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _note)
+
+
+def ignore() -> None:
+    """What is left to be done cannot be interrupted any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def happened() -> bool:
+    """Whether one came, even if a library caught it: a module interrupted while it loads "cannot be imported"."""
+    return _Interrupts.happened
+
+
+def _note(_signal: int, _frame: FrameType | None) -> None:
+    _Interrupts.happened = True
+    raise KeyboardInterrupt
