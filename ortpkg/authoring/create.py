@@ -28,6 +28,7 @@ from ortpkg.authoring.document_edits import (
 from ortpkg.authoring.joining import join_variant
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
+from ortpkg.authoring.overall_values import overall_values_after
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
@@ -225,8 +226,9 @@ def _adding(
         _check_agreement([prepared], force, notify, siblings=_signatures(existing, notify))
     _warn_of_missing_ep([prepared], package.format, notify)
     signature = prepared.files.facts.signature if prepared.files.facts else None
+    overall = overall_values_after(package, joining={component: signature}) if existing is None else None
     return PackageChange(
-        documents=adding_variant(package, component, prepared.name, prepared.entry, signature),
+        documents=adding_variant(package, component, prepared.name, prepared.entry, overall),
         new_directories={variant_folder(package, component, prepared.name): prepared.files.sources},
     )
 
@@ -243,7 +245,7 @@ def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> P
         return PackageChange(documents=documents, new_directories={}, removes=files_of_variant(package, found))
     check_component_is_free(package, component.name)
     return PackageChange(
-        documents=removing_component(package, component.name),
+        documents=removing_component(package, component.name, overall_values_after(package, leaving=component.name)),
         new_directories={},
         removes=files_of_component(package, component),
     )

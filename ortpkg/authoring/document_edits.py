@@ -9,11 +9,12 @@ that the package is valid after each.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from ortpkg.authoring.overall_values import OverallValues, is_same, overall_values
 from ortpkg.authoring.package_documents import (
     ComponentEntry,
     PackageEntry,
@@ -24,7 +25,7 @@ from ortpkg.authoring.package_documents import (
 )
 from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body
 from ortpkg.errors import AuthoringError, PackageFormatError, quoted
-from ortpkg.graph.model_signature import ModelSignature, ValueSignature
+from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.component_format import COMPONENT, FACTS
 from ortpkg.package.documents import dump_document, parse_document
 from ortpkg.package.metadata_format import MANIFEST, METADATA, MODELS
@@ -50,7 +51,7 @@ def new_documents(
     signature: ModelSignature | None = None,
 ) -> tuple[DocumentChange, ...]:
     """The documents of a new package: its manifest and, where there is a component, that one's."""
-    values = overall_values(signature) if signature is not None else {}
+    values = overall_values([signature])
     package = PackageEntry(
         name=name,
         version=version,
@@ -79,19 +80,19 @@ def variant_folder(package: PackageInfo, component: str, folder: str) -> str:
 
 
 def adding_variant(
-    package: PackageInfo, component: str, variant: str, entry: VariantEntry, signature: ModelSignature | None
+    package: PackageInfo, component: str, variant: str, entry: VariantEntry, overall: OverallValues | None = None
 ) -> tuple[DocumentChange, ...]:
     """The documents that change when ``variant`` joins ``component``; a component that is new joins the manifest.
 
-    ``signature`` becomes the package's overall inputs and outputs (K20) where this is the package's first component.
+    ``overall``: how the package's overall inputs and outputs (K20) change by that; None: not at all.
     """
-    return adding_variants(package, {component: {variant: entry}}, signature)
+    return adding_variants(package, {component: {variant: entry}}, overall)
 
 
 def adding_variants(
     package: PackageInfo,
     joining: Mapping[str, Mapping[str, VariantEntry]],
-    signature: ModelSignature | None,
+    overall: OverallValues | None = None,
 ) -> tuple[DocumentChange, ...]:
     """As :func:`adding_variant`, for several: component → variant → entry."""
     editor = _Editor(package)
@@ -99,10 +100,12 @@ def adding_variants(
     for component, variants in joining.items():
         existing = package.component(component)
         if existing is None:
-            is_listed = _add_component(editor, component, variants, signature)
+            is_listed = _add_component(editor, component, variants)
             continue
         for variant, entry in variants.items():
             _add_variant(editor, existing, variant, entry)
+    if overall is not None:
+        _restate(editor, overall)
     # The last one makes a component appear: the manifest, or metadata.json itself where components are discovered.
     return editor.changes(last=MANIFEST if is_listed else _metadata_path(next(iter(joining))))
 
@@ -145,7 +148,9 @@ def removing_variants(package: PackageInfo, leaving: Mapping[str, Iterable[str]]
     return editor.changes(last=last)
 
 
-def removing_component(package: PackageInfo, component: str) -> tuple[DocumentChange, ...]:
+def removing_component(
+    package: PackageInfo, component: str, overall: OverallValues | None = None
+) -> tuple[DocumentChange, ...]:
     """The manifest without ``component``; where components were discovered, it lists the others from now on."""
     editor = _Editor(package)
     manifest = editor.value(MANIFEST)
@@ -159,14 +164,9 @@ def removing_component(package: PackageInfo, component: str) -> tuple[DocumentCh
         manifest["component_models"] = [name for name in names if name != component]
     if len(package.components) == 1:
         _drop_overall_values(manifest, package.format)
+    elif overall is not None:
+        _restate(editor, overall)
     return editor.changes()
-
-
-def overall_values(signature: ModelSignature) -> dict[str, Any]:
-    """``inputs`` and ``outputs`` for the manifest (K20); empty where the model leaves a name or type open."""
-    if not all(value.name and value.type for value in (*signature.inputs, *signature.outputs)):
-        return {}
-    return {"inputs": _values(signature.inputs), "outputs": _values(signature.outputs)}
 
 
 def checked_document(value: Any, path: str, form: PackageFormat) -> bytes:
@@ -253,9 +253,7 @@ class _Editor:
         )
 
 
-def _add_component(
-    editor: _Editor, component: str, variants: Mapping[str, VariantEntry], signature: ModelSignature | None
-) -> bool:
+def _add_component(editor: _Editor, component: str, variants: Mapping[str, VariantEntry]) -> bool:
     """Whether the manifest lists it; otherwise, components are discovered."""
     package = editor.package
     path = component_document(component, package.format)
@@ -268,8 +266,6 @@ def _add_component(
         declared.append(component)
     if package.format is not PackageFormat.METADATA:
         manifest["components"][component] = component_reference(component, package.format)
-    if not package.components and signature is not None:
-        _add_overall_values(manifest, overall_values(signature), package.format)
     return package.format is not PackageFormat.METADATA or declared is not None
 
 
@@ -280,12 +276,24 @@ def _placed(package: PackageInfo, component: ComponentInfo, variant: str, entry:
     return replace(entry, directory=variant_folder(package, component.name, entry.model_id or variant))
 
 
-def _add_overall_values(manifest: dict[str, Any], values: Mapping[str, Any], form: PackageFormat) -> None:
-    if form is not PackageFormat.COMPONENT:
-        manifest |= {key: value for key, value in values.items() if key not in manifest}
-    elif values and isinstance(manifest.get("additional_metadata", {}), dict):
-        facts = manifest.setdefault("additional_metadata", {}).setdefault(FACTS, {})
-        facts |= {key: value for key, value in values.items() if key not in facts}
+def _restate(editor: _Editor, overall: OverallValues) -> None:
+    """Brings the manifest's inputs and outputs up to date; what somebody wrote there by hand stays."""
+    manifest, is_component = editor.value(MANIFEST), editor.package.format is PackageFormat.COMPONENT
+    additional = manifest.get("additional_metadata", {})
+    if is_component and not isinstance(additional, dict):
+        return
+    holder = dict(additional.get(FACTS, {})) if is_component else manifest
+    for key in ("inputs", "outputs"):
+        if key in holder and not is_same(holder[key], overall.before.get(key)):
+            continue
+        if key not in overall.after:
+            holder.pop(key, None)
+        elif not is_same(holder.get(key), overall.after[key]):
+            holder[key] = overall.after[key]
+    if is_component and holder:
+        manifest.setdefault("additional_metadata", {})[FACTS] = holder
+    elif is_component and FACTS in additional:
+        _drop_overall_values(manifest, PackageFormat.COMPONENT)
 
 
 def _drop_overall_values(manifest: dict[str, Any], form: PackageFormat) -> None:
@@ -297,22 +305,6 @@ def _drop_overall_values(manifest: dict[str, Any], form: PackageFormat) -> None:
         del additional[FACTS]
         if not additional:
             del manifest["additional_metadata"]
-
-
-def _values(values: Sequence[ValueSignature]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": value.name,
-            "type": value.type,
-            "shape": None if value.shape is None else list(map(_size, value.shape)),
-        }
-        for value in values
-    ]
-
-
-def _size(dimension: int | str | None) -> int | str | None:
-    """A symbol without a name, or a negative size, says no more than "unknown"."""
-    return None if dimension == "" or (isinstance(dimension, int) and dimension < 0) else dimension
 
 
 def _metadata_path(component: str) -> str:

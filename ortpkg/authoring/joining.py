@@ -53,9 +53,8 @@ def join_variant(
         model_file=found.model_file,
         directory=found.folder.relative_to(component.directory).as_posix(),
     )
-    signature = prepared.files.facts.signature if prepared.files.facts else None
     # Read anew from the disk: naming has changed them.
-    documents = adding_variant(package, component.name, prepared.name, entry, signature)
+    documents = adding_variant(package, component.name, prepared.name, entry)
     commit(PackageChange(documents=documents, new_directories={}, new_files=found.new_files))
     host = quoted(found.host.name)
     notify(f"variant {quoted(prepared.name)} shares weights with {host}: {found.saved_nbytes} bytes saved")

@@ -19,6 +19,7 @@ from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.merge_sidecars import MergedSidecars, merge_sidecars
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import Notify, check_new_name
+from ortpkg.authoring.overall_values import OverallValues, overall_values_after, signature_of_component
 from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, edited_plan, new_package
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
 from ortpkg.authoring.variant_entry import VariantEntry
@@ -112,7 +113,7 @@ class _Merger:
         documents: list[DocumentChange] = []
         commit = None
         if self._entries:
-            documents += adding_variants(self._base, self._entries, None)
+            documents += adding_variants(self._base, self._entries, self._overall_values())
             # What is said of the new variants and components follows them.
             change = PackageChange(documents=tuple(documents), new_directories={})
             commit = change.commit_document.path
@@ -124,6 +125,18 @@ class _Merger:
     def _names(self) -> list[str]:
         return [component.name for component in self._base.components]
 
+    def _overall_values(self) -> OverallValues | None:
+        """How the package's inputs and outputs change where components join; a pipeline says them itself."""
+        names = self._names()
+        joining = {
+            component.name: signature_of_component(component)
+            for component in self._other.components
+            if component.name not in names
+        }
+        if not joining or self._other.has_pipeline:
+            return None
+        return overall_values_after(self._base, joining=joining)
+
     def _compare_packages(self) -> None:
         base, other = self._base, self._other
         if base.version and other.version and base.version != other.version:
@@ -133,7 +146,9 @@ class _Merger:
                 [(value.name, value.type, value.shape and len(value.shape)) for value in each]
                 for each in (ours, theirs)
             ]
-            if ours and theirs and shapes[0] != shapes[1]:
+            # Packages of different components, such as an encoder and a decoder, take and give different values.
+            is_one_model = {each.name for each in base.components} == {each.name for each in other.components}
+            if is_one_model and ours and theirs and shapes[0] != shapes[1]:
                 names = [", ".join(quoted(value.name) for value in each) for each in (ours, theirs)]
                 self._conflicts.append(f"the package's {what} differ: {names[0]} and {names[1]}")
         for what, stated, dropped in (

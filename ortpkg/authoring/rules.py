@@ -151,8 +151,8 @@ FIXED_DIMENSIONS_DIFFER = Rule(
 )
 OVERALL_VALUES_OUTDATED = Rule(
     id="ORT122",
-    title="The manifest's inputs and outputs are those of the model",
-    explanation="manifest.json states inputs or outputs that the package's only component model does not have.",
+    title="The manifest's inputs and outputs are those of the models",
+    explanation="manifest.json states inputs or outputs that the component models, wired by name, do not have.",
     remedy="correct inputs and outputs in manifest.json, or leave them out",
     example='{"inputs": [{"name": "image", ...}]}, and the model has the input "x"',
     severity=Severity.WARNING,

@@ -14,6 +14,7 @@ from ortpkg.authoring import rules
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, of_variant
 from ortpkg.authoring.checks.data_references import DataReference
+from ortpkg.authoring.overall_values import wired_by_name
 from ortpkg.ep_names import is_known_ep, resolve_ep_name
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
@@ -86,18 +87,16 @@ def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
-    """The manifest's inputs and outputs are those of the only component."""
-    if len(package.info.components) != 1 or package.info.has_pipeline:
+    """The manifest's inputs and outputs are those of the only component, or of the components wired by name."""
+    signatures = [package.signature_of(component.name) for component in package.info.components]
+    known = [signature for signature in signatures if signature is not None]
+    if package.info.has_pipeline or not known or len(known) < len(signatures):
         return
-    signature = package.signature_of(package.info.components[0].name)
-    if signature is None:
-        return
-    for what, stated, actual in (
-        ("inputs", package.info.inputs, signature.inputs),
-        ("outputs", package.info.outputs, signature.outputs),
-    ):
+    inputs, outputs = wired_by_name(known)
+    owner = "the model" if len(known) == 1 else "the components together"
+    for what, stated, actual in (("inputs", package.info.inputs, inputs), ("outputs", package.info.outputs, outputs)):
         if stated and list(map(_name_and_type, stated)) != list(map(_name_and_type, actual)):
-            message = f"{what} are {_values(stated)}, those of the model are {_values(actual)}"
+            message = f"{what} are {_values(stated)}, those of {owner} are {_values(actual)}"
             yield finding(rules.OVERALL_VALUES_OUTDATED, MANIFEST, message, pointer=f"/{what}")
 
 
