@@ -182,7 +182,7 @@ def clear_records(package: PackageInfo | None = None, *, quarantine_only: bool =
     Raises OSError where the files cannot be changed.
     """
     count = 0
-    for stored in stored_records() if package is None else _stored_of(package):
+    for stored in stored_records() if package is None else records_of(package):
         if stored.record is None:
             if not quarantine_only and not variant:
                 stored.path.unlink(missing_ok=True)
@@ -307,7 +307,8 @@ def _size(record: PackageRecord) -> int:
     return len(record.quarantined) + sum(len(machine.measurements) for machine in record.machines)
 
 
-def _stored_of(package: PackageInfo) -> tuple[StoredRecord, ...]:
+def records_of(package: PackageInfo) -> tuple[StoredRecord, ...]:
+    """The file of records of one package as it is now, if there is one."""
     digest = package_digest(package.root)
     stored = read_stored(_path_of(digest)) if digest else None
     return () if stored is None else (stored,)

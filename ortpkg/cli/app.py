@@ -44,6 +44,8 @@ COMMANDS: dict[str, str] = {
     "select": "ortpkg.cli.select",
     "run": "ortpkg.cli.run",
     "plan": "ortpkg.cli.plan",
+    "bench": "ortpkg.cli.bench",
+    "quarantine": "ortpkg.cli.quarantine",
     "devices": "ortpkg.cli.devices",
 }
 

@@ -1,0 +1,230 @@
+"""``ortpkg bench``: how fast, how large and how accurate is every variant that can run here?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.cli.parameters import (
+    ComponentOption,
+    DeviceOption,
+    EpOption,
+    JsonOption,
+    PackageArgument,
+    TrustOption,
+    VariantOption,
+)
+from ortpkg.cli.rendering import Column, Output, duration_text, nbytes_text
+from ortpkg.errors import ExitCode, UsageError, quoted
+
+if TYPE_CHECKING:
+    from ortpkg.api.bench import BenchReport
+    from ortpkg.benchmarking.measure import CandidateResult, OnStep, Plan, Step
+
+
+def command(
+    package: PackageArgument,
+    component: ComponentOption = None,
+    variant: VariantOption = None,
+    ep: EpOption = None,
+    device: DeviceOption = None,
+    backend: Annotated[
+        str | None,
+        typer.Option("--backend", metavar="B", help="Only this backend: embedded, openvino, onnxruntime, ..."),
+    ] = None,
+    repeat: Annotated[
+        int | None, typer.Option("--repeat", metavar="N", help="At least so many runs of each; default 30.", min=1)
+    ] = None,
+    duration: Annotated[
+        float | None, typer.Option("--duration", metavar="S", help="Runs of each for so many seconds.", min=0.01)
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)] = 3,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", help="For every backend; default: one per CPU.", min=1)
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Seconds after which one child process hangs.", min=0.1)
+    ] = 120.0,
+    dimensions: Annotated[
+        list[str] | None,
+        typer.Option("--dim", metavar="NAME=SIZE", help="A size for inputs that are made up. Repeatable."),
+    ] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the result.")] = None,
+    record: Annotated[
+        bool, typer.Option("--record/--no-record", help="Keep the results for select --policy measured.")
+    ] = True,
+    trust: TrustOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Measure every variant on everything here that can run it, each in a process of its own.
+
+    Says how fast it is, how much memory it takes and how far its outputs are from what the package expects.
+    """
+    from ortpkg.api.bench import BenchWishes, bench  # numpy and onnx
+    from ortpkg.cli.bench_json import report_json
+
+    output = Output(is_json=as_json)
+    wishes = BenchWishes(
+        component=component,
+        variant=variant,
+        ep=ep,
+        device=device,
+        backend=backend,
+        sizes=_sizes(dimensions or []),
+        trust=trust,
+        threads=threads,
+        record=record,
+    )
+    plan = _plan(repeat, duration, rounds, timeout)
+    opened = ModelPackage(package, trust=trust)
+    with _progress(output) as on_step:
+        report = bench(opened, wishes, plan, on_step=on_step, on_note=output.note)
+    if as_json:
+        output.json("bench", report_json(report))
+    else:
+        _print(report, output)
+    if svg is not None:
+        _write_svg(svg, report)
+        output.note(f"wrote {svg}")
+    if report.was_interrupted:
+        output.warning("interrupted: this is what was measured until then")
+        return ExitCode.CANCELLED
+    return ExitCode.DONE
+
+
+def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: float) -> Plan:
+    from ortpkg.benchmarking.measure import Plan  # numpy
+
+    if repeat is not None and duration_s is not None:
+        raise UsageError("give --repeat or --duration, not both")
+    default = Plan()
+    if duration_s is not None:
+        return Plan(repeat=1, duration_s=duration_s, most_s=duration_s, rounds=rounds, timeout_s=timeout_s)
+    if repeat is not None:
+        # As many as asked for, however long that takes: the timeout is what ends it.
+        return Plan(repeat=repeat, duration_s=0.0, most_s=timeout_s * rounds, rounds=rounds, timeout_s=timeout_s)
+    return Plan(
+        repeat=default.repeat, duration_s=default.duration_s, rounds=rounds, most_s=default.most_s, timeout_s=timeout_s
+    )
+
+
+def _sizes(assignments: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for assignment in assignments:
+        name, separator, size = assignment.rpartition("=")
+        if not (separator and name and size.isascii() and size.isdigit()):
+            raise UsageError(f"--dim {quoted(assignment)}: give a dimension and its size, as batch=1")
+        found[name] = int(size)
+    return found
+
+
+@contextmanager
+def _progress(output: Output) -> Iterator[OnStep]:
+    """Draws a bar on a terminal, else prints a line per child process, both on standard error."""
+    if not sys.stderr.isatty():
+        yield lambda step: output.note(_step_text(step)) if step.candidate is not None else None
+        return
+    from rich.console import Console  # loaded only where a bar is drawn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None)
+
+        def advance(step: Step) -> None:
+            text = "" if step.candidate is None else step.candidate.label
+            shown = text.encode("unicode_escape").decode("ascii")
+            bars.update(task, completed=step.done, total=step.total, description=shown)
+
+        yield advance
+
+
+def _step_text(step: Step) -> str:
+    assert step.candidate is not None
+    return f"[{step.done + 1}/{step.total}] round {step.round_number}: {step.candidate.label}"
+
+
+def _print(report: BenchReport, output: Output) -> None:
+    shows_components = len({result.candidate.component_name for result in report.results}) > 1
+    columns = [Column("variant"), Column("on")]
+    columns += [
+        Column(heading, is_numeric=True) for heading in ("p50", "between", "p95", "runs/s", "first run", "load")
+    ]
+    columns += [Column(heading, is_numeric=True) for heading in ("cold start", "memory", "max error", "cosine")]
+    columns += [Column("verdict")]
+    rows = [_row(result, shows_component=shows_components) for result in report.results]
+    output.table(columns, rows, title=f"{report.package_name}, best first")
+    for component, description in report.workloads.items():
+        output.line(f"{component}: {description}")
+    plan = report.plan
+    output.line(
+        f"{plan.threads} threads for every backend; {plan.rounds} rounds, each candidate in a new process each; "
+        f"'between' is the lowest and the highest median of a round"
+    )
+    for result in report.results:
+        if result.reason:
+            output.line(f"{result.candidate.label}: {result.outcome}: {result.reason}")
+    for note in report.notes:
+        output.warning(note)
+    for entry in report.quarantined:
+        where = f"{entry.ep_name} ({entry.backend}) {entry.ep_version}".rstrip()
+        output.warning(
+            f"{entry.component_name}/{entry.variant_name} is in quarantine on {where}: it is not selected there; "
+            f"ortpkg quarantine clear lifts that"
+        )
+    if report.is_recorded:
+        output.note("recorded: ortpkg select --policy measured goes by it")
+
+
+def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
+    candidate = result.candidate
+    ep_device = candidate.ep_device
+    name = f"{candidate.component_name}/{candidate.variant_name}" if shows_component else candidate.variant_name
+    place = ep_device.ep_name.removesuffix("ExecutionProvider")
+    if ep_device.device is not None and ep_device.device.type.value != place.lower():
+        place += f" {ep_device.device.type.value}"
+    where = (name, f"{place} ({ep_device.backend})")
+    if result.times is None:
+        return (*where, *[""] * 10, result.outcome.value)
+    times = result.times
+    memory = result.peak_memory_nbytes
+    found = result.distance
+    return (
+        *where,
+        duration_text(times.p50_s),
+        f"{duration_text(times.lowest_s)} .. {duration_text(times.highest_s)}",
+        duration_text(times.p95_s),
+        f"{times.throughput_per_s:.4g}",
+        duration_text(result.first_run_s),
+        duration_text(result.session_creation_s),
+        duration_text(result.cold_start_s),
+        "unknown" if memory is None else nbytes_text(memory),
+        "" if found is None else f"{found.max_abs_error:.2g}",
+        "" if found is None or found.cosine is None else f"{found.cosine:.6f}",
+        _verdict(result),
+    )
+
+
+def _verdict(result: CandidateResult) -> str:
+    found = result.distance
+    if found is None:
+        return "not compared"
+    return {True: "accurate", False: "WRONG OUTPUT", None: "no tolerance stated"}[found.is_within]
+
+
+def _write_svg(path: Path, report: BenchReport) -> None:
+    from ortpkg.benchmarking.plot import bench_svg  # only where a picture is asked for
+
+    plan = report.plan
+    subtitle = f"{plan.threads} threads for every backend, {plan.rounds} rounds, each candidate in a process of its own"
+    picture = bench_svg(report.results, title=f"{report.package_name}: time of one run", subtitle=subtitle)
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {quoted(path)}: {error.strerror}") from error

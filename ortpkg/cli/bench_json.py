@@ -1,0 +1,49 @@
+"""The result of a benchmark, and quarantine, as JSON objects."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from ortpkg.api.bench import BenchReport
+from ortpkg.benchmarking.measure import CandidateResult
+from ortpkg.devices.json_form import ep_device_to_json
+
+
+def report_json(report: BenchReport) -> dict[str, Any]:
+    """Times in seconds, sizes in bytes; null where something is unknown, or a distance is infinite."""
+    plan = report.plan
+    return {
+        "package": report.package_name,
+        "threads": plan.threads,
+        "rounds": plan.rounds,
+        "workloads": dict(report.workloads),
+        "results": [_result_json(result) for result in report.results],
+        "quarantined": [asdict(entry) for entry in report.quarantined],
+        "is_recorded": report.is_recorded,
+        "was_interrupted": report.was_interrupted,
+        "notes": list(report.notes),
+    }
+
+
+def _result_json(result: CandidateResult) -> dict[str, Any]:
+    candidate = result.candidate
+    times, found = result.times, result.distance
+    return {
+        "component": candidate.component_name,
+        "variant": candidate.variant_name,
+        "ep_device": ep_device_to_json(candidate.ep_device),
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "times": None if times is None else asdict(times),
+        "cold_start_s": result.cold_start_s if times else None,
+        "session_creation_s": result.session_creation_s if times else None,
+        "first_run_s": result.first_run_s if times else None,
+        "peak_memory_nbytes": result.peak_memory_nbytes,
+        "gpu_memory_nbytes": result.gpu_memory_nbytes,
+        "is_accurate": None if found is None else found.is_within,
+        "max_abs_error": found.max_abs_error if found is not None and math.isfinite(found.max_abs_error) else None,
+        "cosine": None if found is None else found.cosine,
+        "compared_runs": result.compared,
+    }

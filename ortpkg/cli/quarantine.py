@@ -1,0 +1,90 @@
+"""``ortpkg quarantine``: what must not run here because it crashed, hung, failed or gave wrong outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.cli.parameters import JsonOption, VariantOption
+from ortpkg.cli.rendering import Column, Output
+from ortpkg.errors import ExitCode, UsageError
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.selection.measurements import QuarantineEntry
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    LIST = "list"
+    CLEAR = "clear"
+
+
+def command(
+    action: Annotated[Action, typer.Argument(help="list shows it, clear lifts it.")] = Action.LIST,
+    package: Annotated[Path | None, typer.Argument(metavar="[PKG]", help="Only this package; default: all.")] = None,
+    variant: VariantOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show or lift the quarantine of variants that failed on this machine.
+
+    An entry holds for one variant, on one execution provider in one version, with one version of the driver.
+    """
+    output = Output(is_json=as_json)
+    info = None if package is None else ModelPackage(package).info
+    if action is Action.CLEAR:
+        return _clear(info, variant or "", output)
+    entries = [
+        (name, entry) for name, entry in _entries(info, output) if variant is None or entry.variant_name == variant
+    ]
+    if as_json:
+        output.json("quarantine", {"entries": [{"package": name, **asdict(entry)} for name, entry in entries]})
+    elif entries:
+        headings = ("package", "variant", "execution provider", "version", "driver", "cause", "since", "detail")
+        output.table([Column(heading) for heading in headings], [_row(name, entry) for name, entry in entries])
+    else:
+        output.line("nothing is in quarantine")
+    return ExitCode.DONE
+
+
+def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
+    from ortpkg.benchmarking.record_store import clear_records
+
+    try:
+        count = clear_records(info, quarantine_only=True, variant=variant)
+    except OSError as error:
+        raise UsageError(f"the records cannot be changed: {error}") from error
+    if output.is_json:
+        output.json("quarantine", {"cleared": count})
+    else:
+        output.line(f"{count} {'entry' if count == 1 else 'entries'} lifted")
+    return ExitCode.DONE
+
+
+def _entries(info: PackageInfo | None, output: Output) -> Iterator[tuple[str, QuarantineEntry]]:
+    from ortpkg.benchmarking.record_store import records_of, stored_records
+
+    for stored in stored_records() if info is None else records_of(info):
+        if stored.record is None:
+            output.warning(f"{stored.path} is ignored: {stored.problem}")
+            continue
+        for entry in stored.record.quarantined:
+            yield stored.record.name, entry
+
+
+def _row(package: str, entry: QuarantineEntry) -> tuple[str, ...]:
+    return (
+        package,
+        f"{entry.component_name}/{entry.variant_name}",
+        f"{entry.ep_name} ({entry.backend})",
+        entry.ep_version or "unknown",
+        entry.driver_version or "unknown",
+        entry.cause.value,
+        entry.recorded_at,
+        entry.detail,
+    )
