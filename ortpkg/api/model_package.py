@@ -14,7 +14,7 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.package.variants import one_of_each_kind
+from ortpkg.package.variants import alike
 from ortpkg.selection.machine import MachineOffer, this_machine
 from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
 from ortpkg.selection.selector import no_suitable_variant_message, select_variant
@@ -283,8 +283,8 @@ class ModelPackage:
 
 def _machine_for(component: ComponentInfo, eps: Iterable[str]) -> MachineOffer:
     """This machine, asked with every EP in mind that the component or the caller names."""
-    kinds = one_of_each_kind(component.variants)
-    return this_machine(named={*eps, *(each.constraints.ep for each in kinds if each.constraints.ep)})
+    stated = (group.constraints.ep for group in alike(component.variants))
+    return this_machine(named={*eps, *(ep for ep in stated if ep)})
 
 
 def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 from ortpkg.ep_names import CPU_EP, is_known_ep
 from ortpkg.errors import quoted
 from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
-from ortpkg.package.executor_info import NO_EXECUTOR_INFO, ORT, ExecutorInfo, read_executor_info
+from ortpkg.package.executor_info import (
+    NO_EXECUTOR_INFO,
+    ORT,
+    ExecutorInfo,
+    read_executor_info,
+    read_plain_executor_info,
+)
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.frozen import EMPTY, freeze
 from ortpkg.package.metadata_format import MANIFEST
@@ -164,6 +170,10 @@ class _CheckedVariant(NamedTuple):
     facts: Mapping[str, Any]
 
 
+def _stated_by(checked: _CheckedVariant) -> tuple[Constraints, Mapping[str, str]]:
+    return checked.constraints, checked.executor_info.provider_options
+
+
 def _make_variant(checked: _CheckedVariant) -> VariantInfo:
     info = checked.executor_info
     return VariantInfo(
@@ -250,7 +260,9 @@ class _ComponentReader:
         return ComponentInfo(
             name=self._name,
             directory=Path(directory),
-            variants=LazyVariants(self._read_variants(body["variants"], directory, source), _make_variant),
+            variants=LazyVariants(
+                self._read_variants(body["variants"], directory, source), stated=_stated_by, make=_make_variant
+            ),
             metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
             additional_metadata=freeze(body.get("additional_metadata")),
             source=source,
@@ -261,11 +273,42 @@ class _ComponentReader:
     ) -> Iterator[tuple[_CheckedVariant, Hashable]]:
         """What was read of each variant that can be used, and a key that is equal for those that state the same."""
         for name, body in bodies.items():
-            checked = self._read_variant(name, body, directory, source)
+            checked = self._read_plain_variant(name, body, directory, source)
+            if checked is None:
+                checked = self._read_variant(name, body, directory, source)
             if checked is not None:
                 options = checked.executor_info.provider_options
-                # By identity: those who state the same share one object, see _read_constraints.
+                # By identity: those who state the same share one object, see _interned_constraints.
                 yield checked, (id(checked.constraints), tuple(options.items()) if options else ())
+
+    def _read_plain_variant(
+        self, name: str, body: Mapping[str, Any], directory: str, component: Source
+    ) -> _CheckedVariant | None:
+        """What :meth:`_read_variant` gives where nothing needs a closer look; None: ask there.
+
+        Nearly all variants are such: only known keys, a known EP and device, an ordinary name for the folder
+        and for the model, which are there, and options that nobody restricts.
+        """
+        payload = body.get("executor_info", EMPTY).get(ORT)
+        constraints = self._interned_constraints(body)
+        additional_metadata = body.get("additional_metadata")
+        if (
+            id(constraints[1]) in self._doubtful
+            or not body.keys() <= VARIANT_KEYS
+            or (type(additional_metadata) is dict and FACTS in additional_metadata)
+            or type(payload) is not dict
+        ):
+            return None
+        folder = self._references.resolver.find_plain(body.get("variant_directory", name), directory)
+        if folder is None or folder.kind is not PathKind.DIRECTORY:
+            return None
+        executor_info = read_plain_executor_info(body["executor_info"], folder.path, self._references)
+        if executor_info is None:
+            return None
+        stated, meant = constraints
+        return _CheckedVariant(
+            name, self._name, component, body, folder.path, True, executor_info, stated, meant, EMPTY
+        )
 
     def _read_variant(
         self, name: str, body: Mapping[str, Any], directory: str, component: Source
@@ -337,6 +380,13 @@ class _ComponentReader:
             self._references.report(MODEL_NOT_NAMED, f"variant {quoted(name)} names no model", source, "variants", name)
 
     def _read_constraints(self, name: str, body: Mapping[str, Any], source: Source) -> tuple[Constraints, Constraints]:
+        """Those of :meth:`_interned_constraints`, with warnings of what is doubtful in them."""
+        found = self._interned_constraints(body)
+        if id(found[1]) in self._doubtful:
+            self._warn_of(found[1], source.below("variants", name))
+        return found
+
+    def _interned_constraints(self, body: Mapping[str, Any]) -> tuple[Constraints, Constraints]:
         """The constraints as they are written, and as selection wants them: no empty texts, the device in lower case.
 
         Most variants share theirs with others: these get the same objects.
@@ -350,8 +400,6 @@ class _ComponentReader:
             known = self._constraints[key] = (stated, meant)
             if _is_doubtful(meant):
                 self._doubtful.add(id(meant))
-        if id(known[1]) in self._doubtful:
-            self._warn_of(known[1], source.below("variants", name))
         return known
 
     def _warn_of(self, constraints: Constraints, source: Source) -> None:

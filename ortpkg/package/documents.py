@@ -70,7 +70,7 @@ class _DocumentError(Exception):
 
 
 def read_document(
-    path: Path, *, document: str | None = None, limits: DocumentLimits = DEFAULT_LIMITS
+    path: Path | str, *, document: str | None = None, limits: DocumentLimits = DEFAULT_LIMITS
 ) -> dict[str, Any]:
     """Reads the JSON object in ``path``.
 
@@ -82,16 +82,16 @@ def read_document(
     Raises:
         PackageFormatError: the file cannot be read, breaks a limit, or is not a JSON object; says what and where.
     """
-    name = document if document is not None else path.name
+    name = document if document is not None else Path(path).name
     return _require_object(read_json(path, document=name, limits=limits), name, path)
 
 
-def read_json(path: Path, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Any:
+def read_json(path: Path | str, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Any:
     """The same as :func:`read_document` for a JSON value of any type."""
     try:
         return _parse_json(_read_bytes(path, document, limits.nbytes), document, limits)
     except PackageFormatError as error:
-        error.path = path
+        error.path = Path(path)
         raise
     except _DocumentError as error:
         raise PackageFormatError(str(error.finding), findings=(error.finding,), path=path) from None
@@ -118,7 +118,7 @@ def _fail(finding: Finding) -> NoReturn:
     raise _DocumentError(finding)
 
 
-def _read_bytes(path: Path, document: str, most_nbytes: int) -> bytes:
+def _read_bytes(path: Path | str, document: str, most_nbytes: int) -> bytes:
     try:
         # Looked at before it is opened: opening a FIFO would wait for ever.
         status = os.stat(path)  # noqa: PTH116  # half the cost of Path.stat, and this is on the way to every session
@@ -139,7 +139,7 @@ def _read_bytes(path: Path, document: str, most_nbytes: int) -> bytes:
     return data
 
 
-def _require_object(value: Any, document: str, path: Path | None = None) -> dict[str, Any]:
+def _require_object(value: Any, document: str, path: Path | str | None = None) -> dict[str, Any]:
     if not isinstance(value, dict):
         found = finding(DOCUMENT_SHAPE, document, "is not a JSON object", remedy="put everything into {...}")
         raise PackageFormatError(str(found), findings=(found,), path=path)

@@ -37,6 +37,7 @@ FORBIDDEN_SESSION_OPTIONS = (
 
 _IS_FORBIDDEN = frozenset(FORBIDDEN_SESSION_OPTIONS)
 _IS_PATH = frozenset(PATH_SESSION_OPTIONS)
+_IS_SPECIAL = _IS_FORBIDDEN | _IS_PATH
 
 
 class ExecutorInfo(NamedTuple):
@@ -82,6 +83,32 @@ def read_executor_info(
     if ORT not in payloads:
         return ExecutorInfo(payloads=payloads)
     return _OrtPayloadReader(directory or references.root, place, at, references).read(payloads[ORT], payloads)
+
+
+def read_plain_executor_info(
+    declared: Mapping[str, Any], directory: str, references: ReferenceReader
+) -> ExecutorInfo | None:
+    """What :func:`read_executor_info` gives where nothing needs a closer look; None: ask there.
+
+    Args:
+        declared: as there; ``ort`` is an object.
+        directory: the variant's folder, which exists.
+        references: of the package.
+    """
+    payload = declared[ORT]
+    if len(declared) != 1 or not is_valid(payload, "executor_info_ort"):
+        return None
+    reference = payload.get("model_file")
+    model = None if reference is None else references.resolver.find_plain(reference, directory)
+    if model is None or model.kind is not PathKind.FILE:
+        return None
+    session_options = payload.get("session_options") or EMPTY
+    provider_options = payload.get("provider_options") or EMPTY
+    if session_options and not (_IS_SPECIAL.isdisjoint(session_options) and "\0" not in "".join(session_options)):
+        return None
+    if provider_options and "\0" in "".join(provider_options):
+        return None
+    return ExecutorInfo(declared, model.path, session_options, provider_options)
 
 
 def _read_documents(

@@ -114,17 +114,22 @@ class PathResolver:
     new resolver for each time that a package is opened.
 
     Attributes:
-        root: the real path of the package root.
+        root, real_root: the real path of the package root, as a path and as text.
     """
 
-    __slots__ = ("_known", "_real_root", "root")
+    __slots__ = ("_known", "real_root", "root")
 
     def __init__(self, root: Path | str) -> None:
-        self._real_root = os.path.realpath(root)
-        self.root = Path(self._real_root)
-        self._known: dict[str, tuple[str, PathKind]] = {"": (self._real_root, PathKind.DIRECTORY)}
+        self.real_root = os.path.realpath(root)
+        self.root = Path(self.real_root)
+        self._known: dict[str, tuple[str, PathKind]] = {"": (self.real_root, PathKind.DIRECTORY)}
 
     def resolve(self, reference: str, *, base: str = "") -> ResolvedPath:
+        """The same as :meth:`locate`, as a value."""
+        path, kind = self.locate(reference, base=base)
+        return ResolvedPath(Path(path), kind)
+
+    def locate(self, reference: str, *, base: str = "") -> tuple[str, PathKind]:
         """The real path of ``reference``, which is relative to ``base``; it need not exist.
 
         Args:
@@ -151,7 +156,7 @@ class PathResolver:
             if known is None:
                 known = self._known[place] = self._look_up(found, name, reference)
             found, kind = known
-        return ResolvedPath(Path(found), kind)
+        return found, kind
 
     def _look_up(self, parent: str, name: str, reference: str) -> tuple[str, PathKind]:
         """Follows one name below ``parent``, which is real and inside the package."""
@@ -168,7 +173,7 @@ class PathResolver:
         return path, kind_of(status)
 
     def _require_inside(self, path: str, reference: str) -> None:
-        if is_inside(path, self._real_root):
+        if is_inside(path, self.real_root):
             return
         raise PathEscapesPackageError(
             f"path {quoted(reference)} {_LEADS_OUT}: put the file into the package",

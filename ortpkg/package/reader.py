@@ -25,7 +25,7 @@ from ortpkg.package.documents import read_document
 from ortpkg.package.findings import FindingCollector
 from ortpkg.package.frozen import freeze
 from ortpkg.package.metadata_format import MANIFEST, METADATA, read_component_root, read_metadata_format
-from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
+from ortpkg.package.package_info import ComponentInfo, Layout, PackageFormat, PackageInfo
 from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding
 from ortpkg.package.reading_rules import ReadingRules, reading_rules
 from ortpkg.package.reference_resolver import kind_at
@@ -163,15 +163,20 @@ class _PackageReader:
         return self._finish(_Contents(manifest=manifest, version=version, metadata=metadata, component=component))
 
     def _is_component_root(self) -> bool:
-        root = self._resolver.root
-        return os.path.lexists(root / METADATA) and not os.path.lexists(root / MANIFEST)
+        return self._has(METADATA) and not self._has(MANIFEST)
+
+    def _has(self, name: str) -> bool:
+        """Whether the root holds something of that name; strings, as on all of this way: paths are dear."""
+        return os.path.lexists(f"{self._resolver.real_root}{os.sep}{name}")
 
     def _read_manifest(self) -> dict[str, Any] | None:
-        path = self._resolver.root / MANIFEST
+        path = f"{self._resolver.real_root}{os.sep}{MANIFEST}"
         try:
             if self._rules.confined_documents:
-                path = self._resolver.resolve(MANIFEST).path
-            if kind_at(str(path)) is PathKind.MISSING:
+                path, kind = self._resolver.locate(MANIFEST)
+            else:
+                kind = kind_at(path)
+            if kind is PathKind.MISSING:
                 raise PackageNotFoundError(self._no_manifest(), path=self._resolver.root)
             return read_document(path, document=MANIFEST, limits=self._rules.limits)
         except PathEscapesPackageError as error:
@@ -206,7 +211,7 @@ class _PackageReader:
         return False
 
     def _read_metadata_keys(self, manifest: Mapping[str, Any]) -> tuple[ComponentInfo, ...] | None:
-        if os.path.lexists(self._resolver.root / METADATA):
+        if self._has(METADATA):
             self._found.add(ROOT_IS_ALSO_COMPONENT, METADATA, f"stands beside {MANIFEST}")
         findings = check_schema(manifest, "manifest", document=MANIFEST)
         self._found.extend(findings)
@@ -222,7 +227,7 @@ class _PackageReader:
         component = read_component_format(
             manifest,
             version,
-            str(self._resolver.root),
+            self._resolver.real_root,
             rules=self._rules,
             found=found,
             allow_external_paths=self._allow_external_paths,
@@ -251,7 +256,7 @@ class _PackageReader:
         has_metadata = contents.metadata is not None
         name = manifest.get("model_name" if has_metadata else "package_name") or root.name.removesuffix(_SUFFIX)
         values = manifest if has_metadata or component is None else component.facts
-        package = PackageInfo(
+        return PackageInfo(
             root=root,
             name=name,
             version=manifest.get("model_version" if has_metadata else "package_version"),
@@ -262,21 +267,19 @@ class _PackageReader:
             inputs=read_value_infos(values.get("inputs")),
             outputs=read_value_infos(values.get("outputs")),
             additional_metadata=freeze(manifest.get("additional_metadata")),
-            has_samples=os.path.lexists(root / SAMPLES),
+            has_samples=self._has(SAMPLES),
+            layout=Layout.PORTABLE if component is None else component.layout,
+            shared_assets=() if component is None else component.shared_assets,
             compat=self._rules.compat,
         )
-        if component is None:
-            return package
-        return replace(package, layout=component.layout, shared_assets=component.shared_assets)
 
     def _read_pipeline(self, components: tuple[ComponentInfo, ...]) -> Pipeline | None:
-        root = self._resolver.root
-        if not os.path.lexists(root / PIPELINE):
+        if not self._has(PIPELINE):
             return None
         # Imported here: most packages have one component and no pipeline.
         from ortpkg.package.pipeline import check_pipeline
 
-        pipeline, findings = check_pipeline(root, [component.name for component in components])
+        pipeline, findings = check_pipeline(self._resolver.root, [component.name for component in components])
         self._found.extend(findings)
         return pipeline
 

@@ -6,7 +6,6 @@ A *path* is relative to a folder. A *string reference* is a path, or names a sha
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import PackageFormatError, quoted
@@ -99,7 +98,7 @@ class ReferenceReader:
             self.report(DOCUMENT_SYNTAX, "names a folder, not JSON", source, *tokens)
             return UNREADABLE
         try:
-            return read_json(Path(place.path), document=self.shown(place.path), limits=self.rules.limits)
+            return read_json(place.path, document=self.shown(place.path), limits=self.rules.limits)
         except PackageFormatError as error:
             self.found.extend(error.findings)
             return UNREADABLE

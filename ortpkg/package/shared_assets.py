@@ -50,7 +50,7 @@ def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:
     folder = os.path.join(references.root, ASSETS_DIRECTORY)  # noqa: PTH118  # strings, as everywhere on this way
     if references.rules.confined_assets:
         place = references.resolve_path(ASSETS_DIRECTORY, references.root, source)
-        if place is None:
+        if place is None or place.kind is PathKind.MISSING:
             return
         folder = place.path
     try:

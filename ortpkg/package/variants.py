@@ -5,12 +5,20 @@ What a package says of them is checked when it is opened; making one checks noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, overload
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
-from ortpkg.package.package_info import VariantInfo
+from ortpkg.package.package_info import Constraints, VariantInfo
 
 CheckedT = TypeVar("CheckedT")
+
+
+class Alike(NamedTuple):
+    """Variants of a component that state the same constraints and provider options, by their places, in order."""
+
+    constraints: Constraints
+    provider_options: Mapping[str, str]
+    places: list[int]
 
 
 class LazyVariants(Sequence[VariantInfo], Generic[CheckedT]):
@@ -19,28 +27,36 @@ class LazyVariants(Sequence[VariantInfo], Generic[CheckedT]):
     Args:
         checked: what was read of each variant, with a key: variants with equal keys state the same constraints and the
             same provider options.
+        stated: these constraints and provider options.
         make: the variant of what was read.
     """
 
-    __slots__ = ("_checked", "_keys", "_made", "_make")
+    __slots__ = ("_alike", "_checked", "_made", "_make")
 
-    def __init__(self, checked: Iterable[tuple[CheckedT, Hashable]], make: Callable[[CheckedT], VariantInfo]) -> None:
-        pairs = list(checked)
-        self._checked = [each for each, _ in pairs]
-        self._keys = [key for _, key in pairs]
+    def __init__(
+        self,
+        checked: Iterable[tuple[CheckedT, Hashable]],
+        *,
+        stated: Callable[[CheckedT], tuple[Constraints, Mapping[str, str]]],
+        make: Callable[[CheckedT], VariantInfo],
+    ) -> None:
+        self._checked: list[CheckedT] = []
         self._make = make
-        self._made: list[VariantInfo | None] = [None] * len(pairs)
-
-    def alike(self) -> list[list[int]]:
-        """Positions of the variants, in groups that state the same; first mention first."""
         groups: dict[Hashable, list[int]] = {}
-        for place, key in enumerate(self._keys):
+        for place, (each, key) in enumerate(checked):
+            self._checked.append(each)
             group = groups.get(key)
             if group is None:
                 groups[key] = [place]
             else:
                 group.append(place)
-        return list(groups.values())
+        self._made: list[VariantInfo | None] = [None] * len(self._checked)
+        self._alike = [Alike(*stated(self._checked[places[0]]), places) for places in groups.values()]
+
+    @property
+    def alike(self) -> Sequence[Alike]:
+        """See :func:`alike`."""
+        return self._alike
 
     def _at(self, place: int) -> VariantInfo:
         made = self._made[place]
@@ -78,14 +94,11 @@ class LazyVariants(Sequence[VariantInfo], Generic[CheckedT]):
         return tuple, (tuple(self),)
 
 
-def alike(variants: Sequence[VariantInfo]) -> list[list[int]]:
-    """Positions of ``variants``, in groups of which each surely states the same constraints and provider options.
+def alike(variants: Sequence[VariantInfo]) -> Sequence[Alike]:
+    """``variants`` in groups of which each states the same constraints and provider options; first mention first.
 
-    First mention first. Two groups may state the same too: it is a saving, not a comparison.
+    Two groups may state the same too: it is a saving, not a comparison.
     """
-    return variants.alike() if isinstance(variants, LazyVariants) else [[place] for place in range(len(variants))]
-
-
-def one_of_each_kind(variants: Sequence[VariantInfo]) -> Iterator[VariantInfo]:
-    """The first of each group of :func:`alike`."""
-    return (variants[group[0]] for group in alike(variants))
+    if isinstance(variants, LazyVariants):
+        return variants.alike
+    return [Alike(each.constraints, each.provider_options, [place]) for place, each in enumerate(variants)]

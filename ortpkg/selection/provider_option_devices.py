@@ -11,13 +11,14 @@ import re
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import OPENVINO_EP, QNN_EP
 from ortpkg.package.package_info import VariantInfo
+from ortpkg.package.variants import Alike
 
 _DEVICE_OPTIONS: dict[str, str] = {OPENVINO_EP: "device_type", QNN_EP: "backend_type"}
 _OPENVINO_DEVICE = re.compile(r"(CPU|GPU|NPU)(\.[0-9]+)*(\([0-9]+\))?(_FP32|_FP16|_U8)?")
 _QNN_BACKENDS = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "htp": DeviceType.NPU}
 
 
-def device_option_of(variant: VariantInfo) -> tuple[str, str] | None:
+def device_option_of(variant: VariantInfo | Alike) -> tuple[str, str] | None:
     """The provider option that names device types, as (key, value); None where the variant has none.
 
     Without an ``ep`` constraint both keys count, because the option itself tells the EP.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ortpkg.package.package_info import Constraints, VariantInfo
 from ortpkg.package.reader import open_package
-from ortpkg.package.variants import LazyVariants, alike, one_of_each_kind
+from ortpkg.package.variants import LazyVariants, alike
 
 _ROOT = Path("/package")
 
@@ -19,7 +20,11 @@ def make(name: str) -> VariantInfo:
 
 
 def lazy(*names: str) -> LazyVariants[str]:
-    return LazyVariants([(name, name[0]) for name in names], make)
+    return LazyVariants([(name, name[0]) for name in names], stated=stated, make=make)
+
+
+def stated(name: str) -> tuple[Constraints, Mapping[str, str]]:
+    return Constraints(ep=name[0]), {}
 
 
 def test_behaves_as_the_tuple_of_its_variants() -> None:
@@ -42,21 +47,22 @@ def test_makes_a_variant_once_and_only_where_somebody_looks() -> None:
         seen.append(name)
         return make(name)
 
-    variants = LazyVariants([("a", 0), ("b", 0), ("c", 1)], note)
+    variants = LazyVariants([("a", 0), ("b", 0), ("c", 1)], stated=stated, make=note)
     assert len(variants) == 3
-    assert [each.name for each in one_of_each_kind(variants)] == ["a", "c"]
+    assert [group.constraints.ep for group in alike(variants)] == ["a", "c"]
+    assert seen == []
     assert variants[2] is variants[2]
-    assert seen == ["a", "c"]
+    assert seen == ["c"]
 
 
 def test_groups_positions_by_first_mention() -> None:
-    assert alike(lazy("b1", "a1", "b2", "a2", "b3")) == [[0, 2, 4], [1, 3]]
-    assert alike((make("a1"), make("a2"))) == [[0], [1]]
+    assert [group.places for group in alike(lazy("b1", "a1", "b2", "a2", "b3"))] == [[0, 2, 4], [1, 3]]
+    assert [group.places for group in alike((make("a1"), make("a2")))] == [[0], [1]]
 
 
 def test_what_is_alike_states_the_same(tmp_path: Path) -> None:
     """Of an opened package: constraints and provider options, whatever else differs."""
-    stated: list[dict[str, Any]] = [
+    declared: list[dict[str, Any]] = [
         {"ep": "CUDAExecutionProvider", "device": device, "provider_options": options, "ortpkg": facts}
         for device in ("gpu", "GPU")
         for options in ({}, {"device_id": "0"}, {"device_id": "1"})
@@ -64,7 +70,7 @@ def test_what_is_alike_states_the_same(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     bodies = {}
-    for index, each in enumerate(stated):
+    for index, each in enumerate(declared):
         (tmp_path / f"v{index}").mkdir()
         (tmp_path / f"v{index}" / "model.onnx").touch()
         ort = {"model_file": "model.onnx", "provider_options": each["provider_options"]}
@@ -78,10 +84,11 @@ def test_what_is_alike_states_the_same(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     variants = open_package(tmp_path).components[0].variants
     groups = alike(variants)
-    assert sorted(place for group in groups for place in group) == list(range(len(stated)))
-    assert len(groups) < len(stated)
+    assert sorted(place for group in groups for place in group.places) == list(range(len(bodies)))
+    assert len(groups) < len(bodies)
     for group in groups:
-        assert len({variants[place].constraints for place in group}) == 1
-        assert len({tuple(variants[place].provider_options.items()) for place in group}) == 1
+        for place in group.places:
+            assert variants[place].constraints == group.constraints
+            assert variants[place].provider_options == group.provider_options
     assert variants[0].constraints == Constraints(ep="CUDAExecutionProvider", device="gpu")
-    assert [group for group in groups if 0 in group] == [[0, 1]]
+    assert groups[0].places == [0, 1]

@@ -1,0 +1,109 @@
+"""Opening a package and selecting a variant: ours and onnxruntime's own C functions, in turns in one process.
+
+    python -m benchmarks.open_select [VARIANTS ...] [--format component|universal|all] [--seconds S]
+
+Theirs: ``CreateModelPackageContext``, ``SelectComponent`` and the name of what was selected, through ctypes, with the
+CPU EP in session options that were made before. Ours: ``open_package`` and ``select_variant`` with the machine's
+devices known, as theirs are once an environment exists. Both validate the package; digests are not part of opening.
+The goal, for the component generation: at most 2.5 times theirs for 3 variants, 0.4 for 1,000 and for 10,000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.packages import COMPONENT, FORMATS, write_package
+from benchmarks.paired import Timing, time_in_turns
+from ortpkg.package.reader import open_package
+from ortpkg.selection.machine import MachineOffer, this_machine
+from ortpkg.selection.selector import select_variant
+from tests.interop.onnxruntime_abi import PACKAGE_PROTOTYPES, ApiSlot, PackageSlot
+from tests.interop.onnxruntime_c_api import OnnxRuntime, function_in_table, path_argument
+from tests.interop.protocol import Eps
+from tests.interop.wheels import installed_release, library_of
+
+_GOALS = {3: 2.5, 1_000: 0.4, 10_000: 0.4}
+
+
+class Peer:
+    """onnxruntime's model package functions, looked up once; only for releases that have them as a table (1.31 on)."""
+
+    def __init__(self) -> None:
+        self.runtime = OnnxRuntime(library_of(installed_release()))
+        table = self.runtime.call(ApiSlot.GET_MODEL_PACKAGE_API)
+        assert table, f"onnxruntime {self.runtime.version} has no model package functions"
+        self._functions = {slot: function_in_table(table, slot, PACKAGE_PROTOTYPES[slot]) for slot in PackageSlot}
+        with self.runtime.session_options(Eps(devices_of=("CPUExecutionProvider",))) as session_options:
+            create = PackageSlot.CREATE_OPTIONS_FROM_SESSION_OPTIONS
+            self._options = self._create(create, self.runtime.env, session_options)
+
+    def open_and_select(self, root: Path) -> str:
+        """The name of the variant that onnxruntime selects for the CPU."""
+        context = self._create(PackageSlot.CREATE_CONTEXT, path_argument(root))
+        try:
+            selected = self._create(PackageSlot.SELECT_COMPONENT, context, COMPONENT.encode(), self._options)
+            try:
+                name = ctypes.c_char_p()
+                call = self._functions[PackageSlot.GET_SELECTED_VARIANT_NAME]
+                self.runtime.check(call(selected, ctypes.byref(name)))
+                return (name.value or b"").decode()
+            finally:
+                self._functions[PackageSlot.RELEASE_COMPONENT_CONTEXT](selected)
+        finally:
+            self._functions[PackageSlot.RELEASE_CONTEXT](context)
+
+    def _create(self, slot: PackageSlot, *arguments: object) -> int:
+        handle = ctypes.c_void_p()
+        self.runtime.check(self._functions[slot](*arguments, ctypes.byref(handle)))
+        assert handle.value, f"{slot.name} gave no handle"
+        return handle.value
+
+
+def open_and_select(root: Path, machine: MachineOffer) -> str:
+    """The name of the variant that ortpkg selects on ``machine``."""
+    selection = select_variant(
+        open_package(root).components[0],
+        machine.ep_devices,
+        hardware=machine.hardware,
+        compatibility=machine.compatibility,
+    )
+    assert selection.best is not None
+    return selection.best.variant.name
+
+
+def compare(root: Path, peer: Peer, machine: MachineOffer, *, budget_s: float) -> dict[str, Timing]:
+    """Timings of both on one package."""
+    contenders: dict[str, Callable[[], object]] = {
+        "onnxruntime": lambda: peer.open_and_select(root),
+        "ortpkg": lambda: open_and_select(root, machine),
+    }
+    return time_in_turns(contenders, baseline="onnxruntime", budget_s=budget_s)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Open and select: ortpkg and onnxruntime's C functions in turns.")
+    parser.add_argument("variants", nargs="*", type=int, default=list(_GOALS))
+    parser.add_argument("--format", choices=[*FORMATS, "all"], default="all")
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each package")
+    arguments = parser.parse_args()
+    peer, machine = Peer(), this_machine()
+    print(f"onnxruntime {peer.runtime.version}; EPs here: {', '.join(each.ep_name for each in machine.ep_devices)}")
+    print("format      variants  onnxruntime       ortpkg   ratio (middle half)     goal")
+    for package_format in FORMATS if arguments.format == "all" else (arguments.format,):
+        for count in arguments.variants:
+            with tempfile.TemporaryDirectory() as folder:
+                root = write_package(Path(folder, "package"), count, package_format)
+                timings = compare(root, peer, machine, budget_s=arguments.seconds)
+            theirs, ours = timings["onnxruntime"], timings["ortpkg"]
+            goal = f"<= {_GOALS[count]}" if count in _GOALS and package_format == "component" else ""
+            spread = f"{ours.ratio:5.2f} ({ours.ratio_low:.2f} to {ours.ratio_high:.2f})"
+            times = f"{1e3 * theirs.median_s:8.2f} ms  {1e3 * ours.median_s:8.2f} ms"
+            print(f"{package_format:10}  {count:8}  {times}   {spread:22}  {goal}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
