@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,11 +43,15 @@ class WriteOptions:
         tensor: makes the message of an initializer.
         attribute_tensor: makes the message of a tensor in an attribute.
         keeps_type: whether a value that a node makes is written with its type.
+        keeps_initializer: whether an initializer is written at all.
+        stand_in: the node that is written for a node.
     """
 
     tensor: TensorWriter
     attribute_tensor: TensorWriter
     keeps_type: Callable[[Graph, str], bool] = lambda _graph, _value: True
+    keeps_initializer: Callable[[Graph, str], bool] = lambda _graph, _name: True
+    stand_in: Callable[[Node], Node] = lambda node: node
 
 
 def to_model_proto(model: Model, *, options: WriteOptions | None = None) -> onnx.ModelProto:
@@ -68,13 +72,22 @@ def to_model_proto(model: Model, *, options: WriteOptions | None = None) -> onnx
     return proto
 
 
-def save_model(model: Model, path: str | os.PathLike[str], *, external_data: str | None = None) -> None:
+def save_model(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    external_data: str | None = None,
+    smallest_external_nbytes: int = _SMALLEST_EXTERNAL_NBYTES,
+    options: WriteOptions | None = None,
+) -> None:
     """Writes the model to ``path``, replacing what is there in one step.
 
     Args:
         model: what to write.
         path: the file to make.
-        external_data: name of a file beside ``path`` for initializers of 1 KiB and more; default: all in the model.
+        external_data: name of a file beside ``path`` for initializers of some size; default: all in the model.
+        smallest_external_nbytes: that size; by default 1 KiB.
+        options: how parts become messages; where initializers go is decided by the arguments above.
 
     Raises:
         ModelError: the message would pass protobuf's 2 GiB; external data is then needed.
@@ -82,15 +95,15 @@ def save_model(model: Model, path: str | os.PathLike[str], *, external_data: str
     """
     path = Path(path)
     if external_data is None:
-        replace_file(path, lambda file: file.write(_serialized(to_model_proto(model), path)))
+        replace_file(path, lambda file: file.write(_serialized(to_model_proto(model, options=options), path)))
         return
     check_location(external_data, "external_data")
     protos: list[onnx.ModelProto] = []
 
     def write_data(file: BinaryIO) -> None:
-        external = _ExternalTensors(file, external_data)
-        options = WriteOptions(tensor=external.write, attribute_tensor=inline_tensor)
-        protos.append(to_model_proto(model, options=options))
+        external = _ExternalTensors(file, external_data, smallest_external_nbytes)
+        inline = options or WriteOptions(tensor=inline_tensor, attribute_tensor=inline_tensor)
+        protos.append(to_model_proto(model, options=replace(inline, tensor=external.write)))
 
     replace_file(path.parent / external_data, write_data)
     replace_file(path, lambda file: file.write(_serialized(protos[0], path)))
@@ -129,13 +142,14 @@ def tensor_header(initializer: Initializer) -> onnx.TensorProto:
 class _ExternalTensors:
     """Appends the data of big initializers to one file."""
 
-    def __init__(self, file: BinaryIO, location: str) -> None:
+    def __init__(self, file: BinaryIO, location: str, smallest_nbytes: int) -> None:
         self._file = file
         self._location = location
+        self._smallest_nbytes = smallest_nbytes
         self._offset = 0
 
     def write(self, initializer: Initializer) -> onnx.TensorProto:
-        if initializer.nbytes < _SMALLEST_EXTERNAL_NBYTES or initializer.element_type is ElementType.STRING:
+        if initializer.nbytes < self._smallest_nbytes or initializer.element_type is ElementType.STRING:
             return inline_tensor(initializer)
         data = encode_raw(initializer.numpy(), initializer.element_type)
         padding = -self._offset % _EXTERNAL_ALIGNMENT if len(data) >= _EXTERNAL_ALIGNMENT else -self._offset % 64
@@ -159,14 +173,17 @@ class _Writer:
         proto.name = graph.name
         _set_doc_string(proto, graph.doc_string)
         _add_entries(proto.metadata_props, graph.metadata)
-        for initializer in graph.initializers.values():
+        for name, initializer in graph.initializers.items():
+            if not self._options.keeps_initializer(graph, name):
+                continue
             if isinstance(initializer, SparseInitializer):
                 proto.sparse_initializer.append(self._sparse(initializer))
             else:
                 proto.initializer.append(self._options.tensor(initializer))
         inputs = list(graph.inputs)
         if self._model.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS and graph.parent is None:
-            inputs += [name for name in graph.initializers if not graph.is_input(name)]
+            kept = (name for name in graph.initializers if self._options.keeps_initializer(graph, name))
+            inputs += [name for name in kept if not graph.is_input(name)]
         for name in inputs:
             proto.input.append(_value_info(graph, name))
         for name in graph.outputs:
@@ -180,7 +197,7 @@ class _Writer:
             annotation = proto.quantization_annotation.add(tensor_name=tensor_name)
             _add_entries(annotation.quant_parameter_tensor_names, parameters)
         for index in topological_order(graph):
-            self._write_node(graph.node(index), proto.node.add())
+            self._write_node(self._options.stand_in(graph.node(index)), proto.node.add())
 
     def _write_node(self, node: Node, proto: onnx.NodeProto) -> None:
         proto.op_type = node.op_type

@@ -18,6 +18,7 @@ from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.ep_context_options import EpContextOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,8 @@ class ExecutionProvider(ABC):
     def __init__(self, name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None):
         self.name = name
         self.options: dict[str, str] = dict(options or {})
+        #: What the session says about compiled contexts; it sets it before it asks for capabilities.
+        self.ep_context = EpContextOptions()
         self._ep_devices = tuple(ep_devices)
 
     @property

@@ -1,8 +1,8 @@
 """The stages of start-up, in order: from a model file to planned graphs that are ready to run.
 
-load → infer → transform (level 1) → partition among providers → transform (higher levels, correctness) → execution
-plan → allocation plan → memory pattern → verify. Sub-graphs (If, Loop, Scan) are planned before the graph around them
-is put together (requirements P04, P05, M20).
+load → infer → transform (level 1) → partition among providers → dump the context model, if asked → transform (higher
+levels, correctness) → execution plan → allocation plan → memory pattern → verify. Sub-graphs (If, Loop, Scan) are
+planned before the graph around them is put together (requirements P04, P05, M20).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ortpkg.engine.allocation_planner import AllocationPlan, plan_allocations
 from ortpkg.engine.constant_evaluator import ConstantEvaluator
+from ortpkg.engine.ep_context_model import dump_ep_context_model
 from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, OrtDevice, create_execution_plan
 from ortpkg.engine.fused_kernel import FusedKernel, fused_compute
@@ -45,6 +46,7 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.op_kernel import Compute
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
+from ortpkg.providers.ep_context_options import ep_context_options
 from ortpkg.providers.execution_provider import Allocator, ExecutionProvider, GraphViewer
 from ortpkg.session.options import (
     DISABLE_CPU_FALLBACK_ENTRY,
@@ -95,10 +97,15 @@ def create_session_state(
         PlanVerificationError: a plan is unsafe (only checked where the config entry ``ortpkg.verify_plan`` asks).
     """
     override_free_dimensions(model.graph, options.free_dimension_overrides)
+    ep_context = ep_context_options(options.config_entries, model.path)
+    for provider in providers:
+        provider.ep_context = ep_context
     infer_types(model)
     _transform(model, (TransformLevel.BASIC,), options, _transform_context(providers))
     result = partition_graph(model.graph, providers)
     _check_cpu_fallback(result, options)
+    if ep_context.enable:
+        dump_ep_context_model(model, result.fused, providers, ep_context)
     later = (TransformLevel.EXTENDED, TransformLevel.LAYOUT, TransformLevel.DEFAULT)
     _transform(model, later, options, _transform_context(providers, only=frozenset({CPU_EXECUTION_PROVIDER})))
     _write_optimized_model(model, options, result)

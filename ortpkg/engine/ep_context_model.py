@@ -1,0 +1,108 @@
+"""The context model: the partitioned model with an EPContext node in the place of each compiled partition.
+
+Execution providers make the nodes and the binaries, the framework makes the model (E19, E20). What stays on the CPU
+takes its weights along, in the model or in one file beside it, so that no file of the source model is needed (E29, E30,
+E55).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ortpkg.engine.fused_kernel import FusedKernel
+from ortpkg.errors import EpContextError, ModelFileError, SessionError, quoted
+from ortpkg.graph.ep_context import EP_CONTEXT, is_ep_context
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.model import Model
+from ortpkg.graph.node import MICROSOFT_DOMAIN
+from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, save_model
+from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, EpContextOptions
+from ortpkg.providers.execution_provider import ExecutionProvider
+
+_log = logging.getLogger(__name__)
+
+#: The only version of the com.microsoft domain that there is.
+_MICROSOFT_VERSION = 1
+
+
+def dump_ep_context_model(
+    model: Model,
+    fused: Mapping[Node, FusedKernel],
+    providers: Iterable[ExecutionProvider],
+    options: EpContextOptions,
+) -> Path | None:
+    """Writes the context model of a partitioned model, and returns its path.
+
+    Args:
+        model: after partitioning, before anything that only our own kernels understand.
+        fused: the compiled partition behind each fused node.
+        providers: of the session; each is asked for its EPContext nodes, which bear the names of the fused nodes.
+        options: where the model goes.
+
+    Returns None where no provider made an EPContext node: then there is nothing to keep, and the log says so.
+
+    Raises:
+        EpContextError: a provider compiled a partition and made no node for it, while it made others.
+        SessionError: the file exists already, or cannot be written.
+    """
+    stand_ins = _stand_ins(fused, providers)
+    if not stand_ins:
+        _log.warning("no context model is written: no execution provider compiled a partition into a context")
+        return None
+    path = options.output_path
+    if path.exists():
+        raise SessionError(
+            f"{CONTEXT_FILE_PATH}: {quoted(path)} exists already; delete it or name another file: a context model is "
+            f"never written over"
+        )
+    write_options = WriteOptions(
+        tensor=inline_tensor,
+        attribute_tensor=inline_tensor,
+        keeps_initializer=_is_used,
+        stand_in=lambda node: stand_ins.get(node, node),
+    )
+    model.opset_imports.setdefault(MICROSOFT_DOMAIN, _MICROSOFT_VERSION)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_model(
+            model,
+            path,
+            external_data=options.external_initializers or None,
+            smallest_external_nbytes=0,
+            options=write_options,
+        )
+    except (OSError, ModelFileError) as error:
+        raise SessionError(f"the context model {quoted(path)} cannot be written: {error}") from error
+    return path
+
+
+def _stand_ins(fused: Mapping[Node, FusedKernel], providers: Iterable[ExecutionProvider]) -> dict[Node, Node]:
+    """Fused node → the EPContext node that is written for it."""
+    made: dict[tuple[str, str], Node] = {}
+    for provider in providers:
+        for node in provider.get_ep_context_nodes():
+            if not is_ep_context(node):
+                raise EpContextError(
+                    f"{provider.name} gives {node} for a context; it must be {MICROSOFT_DOMAIN}:{EP_CONTEXT}",
+                    ep_name=provider.name,
+                )
+            made[(provider.name, node.name)] = node
+    found = {}
+    makers = {name for name, _ in made}
+    for node, kernel in fused.items():
+        stand_in = made.get((kernel.provider, node.name))
+        if stand_in is not None:
+            found[node] = stand_in
+        elif kernel.provider in makers:
+            raise EpContextError(
+                f"{kernel.provider} compiled {quoted(node.name)} and made no EPContext node of that name",
+                ep_name=kernel.provider,
+                partition_name=node.name,
+            )
+    return found
+
+
+def _is_used(graph: Graph, name: str) -> bool:
+    return graph.is_input(name) or graph.is_output(name) or bool(graph.consumers_of(name))

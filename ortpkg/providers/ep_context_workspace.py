@@ -1,0 +1,125 @@
+"""What sessions of a group share: one binary while contexts are made, and the loaded contexts while they are used.
+
+Source: the EPContext design, "EPContext with weight sharing" (requirements E43 to E54). There is one workspace per
+execution provider in a process. An empty one means that the next session of a group is a first one (E49).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ortpkg.errors import EpContextError, quoted
+from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, write_context_file
+
+
+@dataclass(slots=True)
+class _Binary:
+    """The binary of a group while it grows."""
+
+    path: Path
+    entries: dict[str, ContextEntry] = field(default_factory=dict)
+
+
+class EpContextWorkspace:
+    """The shared workspace of one execution provider. Safe to use from several threads.
+
+    A group of sessions that generate is bounded by ``ep.stop_share_ep_contexts``; sessions that infer take contexts out
+    until none is left, in any order, and may close in any order: what they took is theirs (E54).
+    """
+
+    def __init__(self, ep_name: str) -> None:
+        self._ep_name = ep_name
+        self._lock = threading.Lock()
+        self._growing: _Binary | None = None
+        self._loaded: dict[Path, dict[str, ContextEntry]] = {}
+
+    # --- generation --------------------------------------------------------------------------------------------------
+
+    def add(self, path: Path, entries: Sequence[ContextEntry]) -> Path:
+        """Adds what a session compiled, and returns the group's binary: the path that the first session named (E45).
+
+        Raises EpContextError where another model of the group has a partition of the same name.
+        """
+        with self._lock:
+            if self._growing is None:
+                self._growing = _Binary(path)
+            for entry in entries:
+                if entry.name in self._growing.entries:
+                    raise EpContextError(
+                        f"two models of the group have a partition {quoted(entry.name)}: give each a prefix of its own",
+                        ep_name=self._ep_name,
+                        partition_name=entry.name,
+                    )
+                self._growing.entries[entry.name] = entry
+            return self._growing.path
+
+    def binary_path(self, path: Path) -> Path:
+        """Where the group's binary will be: as the first session named it, or ``path`` where there is none yet."""
+        with self._lock:
+            return path if self._growing is None else self._growing.path
+
+    def stop(self) -> Path | None:
+        """Writes the group's binary and clears the workspace (E48, E49). None where nothing was compiled."""
+        with self._lock:
+            growing, self._growing = self._growing, None
+        if growing is None:
+            return None
+        write_context_file(growing.path, self._ep_name, list(growing.entries.values()))
+        return growing.path
+
+    def abandon(self) -> None:
+        """Clears what was compiled and never written: a session of the group failed."""
+        with self._lock:
+            self._growing = None
+
+    # --- inference ---------------------------------------------------------------------------------------------------
+
+    def take(self, path: Path, name: str, load: Callable[[Path], ContextFile]) -> ContextEntry:
+        """The context of a partition, out of the workspace if an earlier session left it there (E53).
+
+        Else the file is loaded, and all its other contexts are left for the sessions to come (E52).
+
+        Raises EpContextError where the file has no such context or is damaged.
+        """
+        with self._lock:
+            left = self._loaded.get(path)
+            if left is not None and name in left:
+                found = left.pop(name)
+                if not left:
+                    del self._loaded[path]
+                return found
+            file = load(path)
+            entries = {each: file.entry(each) for each in file.names if each != name}
+            found = file.entry(name)
+            if entries:
+                self._loaded[path] = entries
+            return found
+
+    def holds(self, path: Path, name: str) -> bool:
+        """Whether the context of that partition of the file at ``path`` waits to be taken."""
+        with self._lock:
+            return name in self._loaded.get(path, {})
+
+    def clear(self) -> None:
+        """Forgets loaded contexts that no session has taken."""
+        with self._lock:
+            self._loaded.clear()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is being compiled into it and nothing waits to be taken."""
+        with self._lock:
+            return self._growing is None and not self._loaded
+
+
+_WORKSPACES: dict[str, EpContextWorkspace] = {}
+_WORKSPACES_LOCK = threading.Lock()
+
+
+def shared_workspace(ep_name: str) -> EpContextWorkspace:
+    """The process's workspace of that execution provider."""
+    with _WORKSPACES_LOCK:
+        return _WORKSPACES.setdefault(ep_name, EpContextWorkspace(ep_name))

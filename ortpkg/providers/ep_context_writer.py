@@ -1,0 +1,110 @@
+"""Keeps compiled contexts: in the nodes, in one binary beside the model, or in the group's; and makes the nodes.
+
+Source: the EPContext design, generation guidelines (requirements E20, E25 to E27, E43 to E48).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from ortpkg.errors import EpContextError, quoted
+from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes
+from ortpkg.graph.graph import Node
+from ortpkg.graph.node import MICROSOFT_DOMAIN
+from ortpkg.providers.ep_context_file import ContextEntry, context_bytes, write_context_file
+from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, EpContextOptions
+from ortpkg.providers.ep_context_workspace import shared_workspace
+
+#: More than this in one protobuf message is refused; a file beside the model takes it.
+MOST_EMBEDDED_NBYTES = 100 << 20
+
+
+class EpContextWriter:
+    """Writes what one session compiled."""
+
+    def __init__(self, ep_name: str, source: str, options: EpContextOptions) -> None:
+        """
+        Args:
+            ep_name: of the execution provider; it names the binary.
+            source: the key that the nodes get (E10).
+            options: the session's.
+        """
+        self._ep_name = ep_name
+        self._source = source
+        self._options = options
+
+    def keep(self, fused: Sequence[Node], entries: Sequence[ContextEntry]) -> list[Node]:
+        """Writes the contexts and returns the EPContext nodes that lead to them, one per fused node.
+
+        Raises EpContextError where a context is too large to be embedded, or cannot be written.
+        """
+        options = self._options
+        if options.embed_mode:
+            payloads = [self._embedded(entry) for entry in entries]
+        else:
+            path = self._write_binary(entries)
+            payloads = [self._relative(path).encode()] * len(entries)
+        return [
+            self._context_node(node, entry, payload, is_main=number == 0 or options.embed_mode)
+            for number, (node, entry, payload) in enumerate(zip(fused, entries, payloads, strict=True))
+        ]
+
+    def _embedded(self, entry: ContextEntry) -> bytes:
+        payload = context_bytes(self._ep_name, [entry])
+        if len(payload) > MOST_EMBEDDED_NBYTES:
+            raise EpContextError(
+                f"the context of {quoted(entry.name)} has {len(payload)} bytes; at most {MOST_EMBEDDED_NBYTES} are "
+                f"embedded in a model: set ep.context_embed_mode to 0, for a file beside it",
+                ep_name=self._ep_name,
+                partition_name=entry.name,
+            )
+        return payload
+
+    def _write_binary(self, entries: Sequence[ContextEntry]) -> Path:
+        options = self._options
+        path = options.output_path.parent / options.binary_name(self._ep_name)
+        if not options.share:
+            write_context_file(path, self._ep_name, entries)
+            return path
+        workspace = shared_workspace(self._ep_name)
+        path = workspace.add(path, entries)
+        if options.stop_share:
+            workspace.stop()
+        return path
+
+    def _relative(self, path: Path) -> str:
+        folder = self._options.output_path.parent.absolute()
+        try:
+            return path.absolute().relative_to(folder).as_posix()
+        except ValueError as error:
+            raise EpContextError(
+                f"the models of the group lie in different folders: {quoted(path)} is not below {quoted(folder)}; "
+                f"set {CONTEXT_FILE_PATH} so that all go into one folder",
+                ep_name=self._ep_name,
+            ) from error
+
+    def _context_node(self, fused: Node, entry: ContextEntry, payload: bytes, *, is_main: bool) -> Node:
+        descriptor, model_path = entry.descriptor, self._options.model_path
+        attributes = EpContextAttributes(
+            main_context=is_main,
+            ep_cache_context=payload if is_main else b"",
+            embed_mode=self._options.embed_mode,
+            ep_sdk_version=descriptor.sdk_version,
+            onnx_model_filename=model_path.name if model_path is not None else "",
+            hardware_architecture=descriptor.architecture,
+            partition_name=entry.name,
+            source=self._source,
+            notes=json.dumps(descriptor.to_json(), sort_keys=True),
+        )
+        return Node(
+            index=fused.index,
+            name=fused.name,
+            op_type=EP_CONTEXT,
+            domain=MICROSOFT_DOMAIN,
+            inputs=fused.inputs,
+            outputs=fused.outputs,
+            attributes=attributes.to_attributes(),
+            since_version=1,
+        )

@@ -1,0 +1,183 @@
+"""Context models as they are made: which files, which nodes, standing alone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from ortpkg.errors import EpContextError, InvalidSessionOptionError, SessionError
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.providers.ep_context_file import open_context_file
+from tests.ep_context.conftest import EXPECTED, TEXT, X
+from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
+    return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+def contexts_in(path: Path) -> list[onnx.NodeProto]:
+    return [node for node in onnx.load(path, load_external_data=False).graph.node if node.op_type == "EPContext"]
+
+
+@pytest.mark.requirement("E13", "E22")
+def test_without_the_option_nothing_is_written(model: Path) -> None:
+    state_of(model, FakeCompiler())
+    assert [path.name for path in model.parent.iterdir()] == ["net.onnx"]
+
+
+@pytest.mark.requirement("E13", "E14", "E19", "E20", "E25", "E26", "E27", "E31")
+def test_default_files_are_the_context_model_and_one_binary_beside_it(model: Path) -> None:
+    state = state_of(model, FakeCompiler(), ep_context_enable="1")
+    assert sorted(path.name for path in model.parent.iterdir()) == ["net.onnx", "net_ctx.onnx", "net_fake.bin"]
+    first, second = contexts_in(model.parent / "net_ctx.onnx")
+    assert attributes_of(first)["ep_cache_context"] == b"net_fake.bin"
+    assert (attributes_of(first)["main_context"], attributes_of(second)["main_context"]) == (1, 0)
+    assert attributes_of(first)["embed_mode"] == 0
+    assert attributes_of(first)["source"] == NAME.encode()
+    assert len(open_context_file(model.parent / "net_fake.bin", ep_name=NAME).names) == 2
+    np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.requirement("E06", "E07", "E08", "E09", "E11")
+def test_nodes_say_what_they_were_made_from(model: Path) -> None:
+    state_of(model, FakeCompiler(), ep_context_enable="1")
+    (first, _) = contexts_in(model.parent / "net_ctx.onnx")
+    attributes = attributes_of(first)
+    assert attributes["ep_sdk_version"] == b"1.0"
+    assert attributes["hardware_architecture"] == b"npu-3"
+    assert attributes["onnx_model_filename"] == b"net.onnx"
+    assert attributes["partition_name"] == first.name.encode()
+    assert b'"driver_version": "7"' in attributes["notes"]  # type: ignore[operator]
+
+
+@pytest.mark.requirement("E15")
+def test_embedded_contexts_lie_in_the_nodes_and_no_binary_is_made(model: Path) -> None:
+    state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_embed_mode="1")
+    assert sorted(path.name for path in model.parent.iterdir()) == ["net.onnx", "net_ctx.onnx"]
+    for node in contexts_in(model.parent / "net_ctx.onnx"):
+        attributes = attributes_of(node)
+        assert (attributes["main_context"], attributes["embed_mode"]) == (1, 1)
+        assert str(attributes["ep_cache_context"]).startswith("b'ORTPKG EPCTX")
+
+
+@pytest.mark.requirement("E23", "E55")
+def test_a_given_path_takes_model_and_binary(model: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "made.onnx"
+    state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target))
+    assert sorted(path.name for path in target.parent.iterdir()) == ["made.onnx", "net_fake.bin"]
+
+
+@pytest.mark.requirement("E24", "E32")
+def test_from_memory_the_path_must_be_given(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidSessionOptionError, match=r"set ep\.context_file_path"):
+        state_of(model.read_bytes(), FakeCompiler(), ep_context_enable="1")
+    target = tmp_path / "made.onnx"
+    state_of(model.read_bytes(), FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target))
+    assert (tmp_path / "made_fake.bin").exists()
+    np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.requirement("E17", "E33")
+def test_from_memory_with_external_weights(model: Path, tmp_path: Path) -> None:
+    proto = onnx.load(model)
+    external = tmp_path / "weights"
+    external.mkdir()
+    onnx.save(proto, external / "net.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    target = tmp_path / "out" / "made.onnx"
+    entries = {"session_model_external_initializers_file_folder_path": str(external)}
+    state_of(
+        (external / "net.onnx").read_bytes(),
+        FakeCompiler(),
+        ep_context_enable="1",
+        ep_context_file_path=str(target),
+        **entries,
+    )
+    shutil.rmtree(external)
+    np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.requirement("E29", "E30")
+def test_the_new_files_stand_alone_and_carry_the_weights_of_the_cpu_part_only(model: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "made.onnx"
+    state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target))
+    shutil.rmtree(model.parent)
+    assert [tensor.name for tensor in onnx.load(target).graph.initializer] == ["b"]
+    moved = tmp_path / "moved"
+    target.parent.rename(moved)
+    np.testing.assert_allclose(run(state_of(moved / "made.onnx", FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.requirement("E18", "E30", "E55")
+def test_weights_of_the_cpu_part_go_into_the_named_file(model: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "made.onnx"
+    state_of(
+        model,
+        FakeCompiler(),
+        ep_context_enable="1",
+        ep_context_file_path=str(target),
+        ep_context_model_external_initializers_file_name="cpu.bin",
+    )
+    (b,) = onnx.load(target, load_external_data=False).graph.initializer
+    assert b.data_location == onnx.TensorProto.EXTERNAL
+    assert {entry.key: entry.value for entry in b.external_data}["location"] == "cpu.bin"
+    np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.requirement("E16")
+def test_the_prefix_stands_in_node_and_partition_names(model: Path) -> None:
+    state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_node_name_prefix="left_")
+    for node in contexts_in(model.parent / "net_ctx.onnx"):
+        assert node.name.startswith("left_")
+        assert attributes_of(node)["partition_name"] == node.name.encode()
+    names = open_context_file(model.parent / "net_fake.bin", ep_name=NAME).names
+    assert all(name.startswith("left_") for name in names)
+
+
+def test_an_existing_context_model_is_never_written_over(model: Path) -> None:
+    state_of(model, FakeCompiler(), ep_context_enable="1")
+    before = (model.parent / "net_ctx.onnx").read_bytes()
+    with pytest.raises(SessionError, match="exists already"):
+        state_of(model, FakeCompiler(), ep_context_enable="1")
+    assert (model.parent / "net_ctx.onnx").read_bytes() == before
+
+
+def test_no_partition_means_no_file_and_a_word_about_it(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    state_of(model, FakeCompiler(operators=()), ep_context_enable="1")
+    assert [path.name for path in model.parent.iterdir()] == ["net.onnx"]
+    assert "no context model is written" in caplog.text
+
+
+@pytest.mark.requirement("E21")
+def test_nodes_live_until_the_provider_ends(model: Path) -> None:
+    provider = FakeCompiler()
+    state_of(model, provider, ep_context_enable="1").close()
+    assert len(provider.get_ep_context_nodes()) == 2
+
+
+def test_a_provider_that_makes_a_node_too_few_is_named(model: Path) -> None:
+    class Forgetful(FakeCompiler):
+        def get_ep_context_nodes(self) -> list[Node]:
+            return super().get_ep_context_nodes()[:1]
+
+    with pytest.raises(EpContextError, match="made no EPContext node of that name"):
+        state_of(model, Forgetful(), ep_context_enable="1")
+
+
+def test_a_provider_that_gives_another_operator_is_named(model: Path) -> None:
+    class Wrong(FakeCompiler):
+        def get_ep_context_nodes(self) -> list[Node]:
+            return [Graph("g").add_node("Exp", ["a"], ["b"], name="n")]
+
+    with pytest.raises(EpContextError, match=r"must be com\.microsoft:EPContext"):
+        state_of(model, Wrong(), ep_context_enable="1")
+
+
+def test_the_checker_of_onnx_takes_the_context_model(model: Path) -> None:
+    state_of(model, FakeCompiler(), ep_context_enable="1")
+    onnx.checker.check_model(onnx.load(model.parent / "net_ctx.onnx"))
+    assert "EPContext" not in TEXT

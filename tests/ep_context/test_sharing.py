@@ -1,0 +1,109 @@
+"""Session groups: one binary for many models, and contexts that one session leaves for another."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ortpkg.errors import EpContextError
+from ortpkg.providers.ep_context_file import open_context_file
+from ortpkg.providers.ep_context_workspace import shared_workspace
+from tests.ep_context.conftest import EXPECTED, X
+from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
+
+GROUP = {"ep_context_enable": "1", "ep_share_ep_contexts": "1"}
+
+
+@pytest.fixture
+def models(model: Path) -> list[Path]:
+    others = [model.with_name(f"net{number}.onnx") for number in (2, 3)]
+    for other in others:
+        shutil.copy(model, other)
+    return [model, *others]
+
+
+def generate(models: list[Path]) -> list[Path]:
+    for model in models[:-1]:
+        state_of(model, FakeCompiler(), **GROUP)
+    state_of(models[-1], FakeCompiler(), ep_stop_share_ep_contexts="1", **GROUP)
+    return [model.with_name(f"{model.stem}_ctx.onnx") for model in models]
+
+
+@pytest.mark.requirement("E44", "E45", "E46", "E47", "E48", "E49", "E50")
+def test_n_models_give_n_plus_one_files(models: list[Path]) -> None:
+    folder = models[0].parent
+    state_of(models[0], FakeCompiler(), **GROUP)
+    assert not (folder / "net_fake.bin").exists()
+    state_of(models[1], FakeCompiler(), **GROUP)
+    state_of(models[2], FakeCompiler(), ep_stop_share_ep_contexts="1", **GROUP)
+    made = {path.name for path in folder.iterdir()} - {path.name for path in models}
+    assert made == {"net_ctx.onnx", "net2_ctx.onnx", "net3_ctx.onnx", "net_fake.bin"}
+    assert len(open_context_file(folder / "net_fake.bin", ep_name=NAME).names) == 6
+    assert shared_workspace(NAME).is_empty
+
+
+@pytest.mark.requirement("E43")
+def test_equal_weights_of_the_group_are_stored_once(models: list[Path]) -> None:
+    generate(models)
+    data = (models[0].parent / "net_fake.bin").read_bytes()
+    weights = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 10]], dtype=np.float32).tobytes()
+    parts = open_context_file(models[0].parent / "net_fake.bin", ep_name=NAME)
+    stored = [name for name in parts.names for part in parts.entry(name).parts if part.startswith("weight")]
+    assert len(stored) == 3
+    aligned = [place for place in range(0, len(data), 4096) if data.startswith(weights, place)]
+    assert len(aligned) == 1
+
+
+@pytest.mark.requirement("E52", "E53", "E54")
+@pytest.mark.parametrize("closing", list(itertools.permutations(range(3))))
+def test_later_sessions_need_no_file_and_any_order_of_closing_is_safe(
+    models: list[Path], closing: tuple[int, ...]
+) -> None:
+    paths = generate(models)
+    states = [state_of(paths[0], FakeCompiler(), ep_share_ep_contexts="1")]
+    binary = models[0].parent / "net_fake.bin"
+    assert not shared_workspace(NAME).is_empty
+    binary.unlink()
+    states += [state_of(path, FakeCompiler(), ep_share_ep_contexts="1") for path in paths[1:]]
+    assert shared_workspace(NAME).is_empty
+    for number in closing:
+        for state in states:
+            np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
+        states[number].close()
+
+
+@pytest.mark.requirement("E53")
+def test_what_was_taken_is_no_longer_there(models: list[Path]) -> None:
+    paths = generate(models)
+    state_of(paths[0], FakeCompiler(), ep_share_ep_contexts="1")
+    (models[0].parent / "net_fake.bin").unlink()
+    with pytest.raises(EpContextError, match="cannot be read"):
+        state_of(paths[0], FakeCompiler(), ep_share_ep_contexts="1")
+
+
+@pytest.mark.requirement("E49")
+def test_after_the_last_session_the_next_is_a_first_one(models: list[Path], tmp_path: Path) -> None:
+    generate(models)
+    target = tmp_path / "again" / "net9_ctx.onnx"
+    state_of(models[1], FakeCompiler(), ep_stop_share_ep_contexts="1", ep_context_file_path=str(target), **GROUP)
+    assert (target.parent / "net2_fake.bin").exists()
+
+
+def test_models_in_different_folders_are_told_to_go_into_one(models: list[Path], tmp_path: Path) -> None:
+    state_of(models[0], FakeCompiler(), **GROUP)
+    with pytest.raises(EpContextError, match="so that all go into one folder"):
+        state_of(models[1], FakeCompiler(), ep_context_file_path=str(tmp_path / "elsewhere" / "net2_ctx.onnx"), **GROUP)
+
+
+def test_two_models_with_partitions_of_one_name_need_a_prefix(models: list[Path], tmp_path: Path) -> None:
+    twin = tmp_path / "source" / "twin" / "net.onnx"
+    twin.parent.mkdir()
+    shutil.copy(models[0], twin)
+    state_of(models[0], FakeCompiler(), **GROUP)
+    target = str(models[0].with_name("twin_ctx.onnx"))
+    with pytest.raises(EpContextError, match="give each a prefix of its own"):
+        state_of(twin, FakeCompiler(), ep_context_file_path=target, **GROUP)
