@@ -14,13 +14,14 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types layers tests conformance interop format docs clean
+.PHONY: help run test check lint types layers tests conformance interop crash-sweep format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
 	@echo "make test         everything that CI checks: lint, types, layers, tests"
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
+	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make format       format the code; make docs: write the generated documents anew; make clean"
 
 run: $(VENV)/.installed
@@ -47,6 +48,9 @@ conformance: $(VENV)/.installed-dev
 interop: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.interop.wheels
 	ORTPKG_INTEROP_ALL_RELEASES=1 $(BIN)/python -m pytest -m interop tests/interop
+
+crash-sweep: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.crash_sweep
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

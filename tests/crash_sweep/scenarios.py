@@ -1,0 +1,183 @@
+"""Every command that changes a disk, on small packages, so that it can be stopped at each of its file operations."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.api.archive import pack, unpack
+from ortpkg.api.verify import record_digests, verify
+from ortpkg.authoring.convert import convert
+from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
+from ortpkg.authoring.dedup import dedup
+from ortpkg.authoring.merge import merge
+from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.slim import slim
+from tests.authoring.weight_models import make_model, weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One command.
+
+    Attributes:
+        name: as on the command line.
+        prepare: makes, in an empty folder, what the command starts from.
+        run: the command, in that folder.
+        target: what it makes or changes, in that folder.
+        is_stepwise: it replaces file by file (a repair), and each state on the way is allowed.
+    """
+
+    name: str
+    prepare: Callable[[Path], object]
+    run: Callable[[Path], object]
+    target: str
+    is_stepwise: bool = False
+
+
+def _quiet(_: str) -> None:
+    """Takes warnings."""
+
+
+def _models(folder: Path) -> dict[str, Path]:
+    weights = {"w0": weight(0), "w1": weight(1)}
+    return {
+        "a": make_model(folder / "models/a", weights),
+        "b": make_model(folder / "models/b", weights, location="data/b.bin", packing=["w1", "w0"]),
+        "c": make_model(folder / "models/c", {"w1": weight(1), "own": weight(2)}),
+    }
+
+
+def _package(folder: Path) -> None:
+    """``p``: component ``model`` with two variants that have the same weights, ``second`` with one."""
+    models = _models(folder)
+    variants = [NewVariant(model=models[name], name=name, ep=ep) for name, ep in (("a", "cpu"), ("b", "cuda"))]
+    create(folder / "p", variants, notify=_quiet)
+    add_variant(folder / "p", models["c"], component="second", variant="c", ep="cpu", notify=_quiet)
+
+
+def _one_component(folder: Path, form: str = "universal") -> None:
+    models = _models(folder)
+    variants = [NewVariant(model=models[name], name=name, ep=ep) for name, ep in (("a", "cpu"), ("b", "cuda"))]
+    create(folder / "p", variants, form=form, notify=_quiet)
+
+
+def _two_packages(folder: Path) -> None:
+    models = _models(folder)
+    for root, name, ep in (("p", "a", "cpu"), ("other", "b", "cuda")):
+        create(folder / root, [NewVariant(model=models[name], name=name, ep=ep)], name="m", notify=_quiet)
+    (folder / "other/samples").mkdir()
+    (folder / "other/samples/in.npz").write_bytes(b"arrays")
+    sample = {"name": "s", "component": "model", "inputs": "in.npz"}
+    (folder / "other/samples/samples.json").write_text(json.dumps({"schema_version": "1.0", "samples": [sample]}))
+    record_digests(folder / "other")
+
+
+def _empty_folder(folder: Path) -> None:
+    _models(folder)
+    (folder / "p").mkdir()
+
+
+def _packed(folder: Path) -> None:
+    _package(folder)
+    pack(folder / "p", folder / "p.ortpkg")
+    shutil.rmtree(folder / "p")
+
+
+def _damaged(folder: Path) -> None:
+    _package(folder)
+    shutil.copytree(folder / "p", folder / "good")
+    (folder / "p/models/model/a/weights.bin").write_bytes(b"damaged")
+    (folder / "p/models/model/b/data/b.bin").unlink()
+
+
+def _edited(folder: Path) -> None:
+    _package(folder)
+    path = folder / "p/manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"description": "by hand"}))
+
+
+def _create(folder: Path) -> object:
+    models = [NewVariant(model=folder / f"models/{name}/model.onnx", name=name, ep="cpu") for name in ("a", "b")]
+    return create(folder / "p", models, notify=_quiet)
+
+
+def _add(folder: Path, component: str, *, share: bool = False) -> object:
+    model = folder / "models/c/model.onnx"
+    return add_variant(
+        folder / "p", model, component=component, variant="n", ep="qnn", share_weights=share, notify=_quiet
+    )
+
+
+SCENARIOS = (
+    Scenario(name="init", prepare=_models, run=lambda at: init_package(at / "p"), target="p"),
+    Scenario(name="create", prepare=_models, run=_create, target="p"),
+    Scenario(name="create in an empty folder", prepare=_empty_folder, run=_create, target="p"),
+    Scenario(name="add-variant", prepare=_package, run=lambda at: _add(at, "model"), target="p"),
+    Scenario(name="add-variant, new component", prepare=_package, run=lambda at: _add(at, "third"), target="p"),
+    Scenario(
+        name="add-variant --share-weights", prepare=_package, run=lambda at: _add(at, "model", share=True), target="p"
+    ),
+    Scenario(
+        name="remove-variant",
+        prepare=_package,
+        run=lambda at: remove_variant(at / "p", "a", component="model"),
+        target="p",
+    ),
+    Scenario(
+        name="remove-variant, the last one",
+        prepare=_package,
+        run=lambda at: remove_variant(at / "p", "c", component="second"),
+        target="p",
+    ),
+    Scenario(name="dedup", prepare=_one_component, run=lambda at: dedup(at / "p"), target="p"),
+    Scenario(
+        name="dedup --layout shared-weights",
+        prepare=_one_component,
+        run=lambda at: dedup(at / "p", layout="shared-weights"),
+        target="p",
+    ),
+    Scenario(
+        name="convert", prepare=_one_component, run=lambda at: convert(at / "p", "metadata", notify=_quiet), target="p"
+    ),
+    Scenario(
+        name="convert --output",
+        prepare=_one_component,
+        run=lambda at: convert(at / "p", "component", output=at / "q", notify=_quiet),
+        target="q",
+    ),
+    Scenario(
+        name="merge", prepare=_two_packages, run=lambda at: merge(at / "p", at / "other", notify=_quiet), target="p"
+    ),
+    Scenario(
+        name="merge --output",
+        prepare=_two_packages,
+        run=lambda at: merge(at / "p", at / "other", output=at / "q", notify=_quiet),
+        target="q",
+    ),
+    Scenario(
+        name="slim",
+        prepare=_package,
+        run=lambda at: slim(at / "p", devices=["cpu"], eps=["cpu"], notify=_quiet),
+        target="p",
+    ),
+    Scenario(
+        name="slim --output",
+        prepare=_package,
+        run=lambda at: slim(at / "p", devices=["cpu"], eps=["cpu"], output=at / "q", notify=_quiet),
+        target="q",
+    ),
+    Scenario(name="pack", prepare=_package, run=lambda at: pack(at / "p", at / "p.ortpkg"), target="p.ortpkg"),
+    Scenario(name="unpack", prepare=_packed, run=lambda at: unpack(at / "p.ortpkg", at / "p"), target="p"),
+    Scenario(
+        name="verify --repair-from",
+        prepare=_damaged,
+        run=lambda at: verify(at / "p", repair_from=at / "good"),
+        target="p",
+        is_stepwise=True,
+    ),
+    Scenario(name="verify --record", prepare=_edited, run=lambda at: record_digests(at / "p"), target="p"),
+)
