@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.model_variant import ModelVariant
+from ortpkg.api.policy_pipeline import Profile, offer_for, records_of, select_by_policy, sizes_for
 from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.package.variants import alike
-from ortpkg.selection.machine import MachineOffer, this_machine
+from ortpkg.selection.decision_log import DecisionLog, log_decision
+from ortpkg.selection.limits import NO_LIMITS, LimitWishes, limits_of
+from ortpkg.selection.machine import MachineOffer
 from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
-from ortpkg.selection.selector import no_suitable_variant_message, select_variant
+from ortpkg.selection.reasons import no_suitable_variant_message
+from ortpkg.selection.selector import make_request
 from ortpkg.selection.verdict import Selection
 
 #: What a selection warns of where there is no digests.json.
 UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from ortpkg.api.package_verification import Verification
     from ortpkg.api.pipeline_session import PipelineSession
     from ortpkg.package.samples import SampleSet
@@ -162,67 +169,90 @@ class ModelPackage:
         policy: str = "default",
         variant: str | None = None,
         check_architecture: bool = False,
+        profile: Profile | None = None,
+        log: DecisionLog | None = None,
+        **limits: Unpack[LimitWishes],
     ) -> Selection:
-        """Judges every variant on every EP device of this machine, with a reason for each.
+        """Judges every variant on every EP device of a machine, with a reason for each.
 
         Args:
             component: which component model; may be left out where there is only one.
             device: only this device type: "cpu", "gpu" or "npu".
             ep: only this execution provider; aliases such as "openvino" are understood. Where the policy is a release
                 of onnxruntime: the EPs that an application asks for, in its order (also in one text, with commas).
-            policy: the order of preference, or "onnxruntime-1.31" or "onnxruntime-1.27" for what that release selects
-                (docs/selection.md).
+            policy: the order of preference; "measured" for what ``ortpkg bench`` found here; "onnxruntime-1.31" or
+                "onnxruntime-1.27" for what that release selects (docs/selection.md).
             variant: judge only the variant of that name.
             check_architecture: evaluate ``constraints.architecture`` too.
+            profile: another machine than this one: the name of a built-in profile, a file, or a profile.
+            log: gets a record of the decision, a JSON object.
+            limits: ``max_memory``, ``max_size``, ``min_precision``, ``where``, ``max_latency``, ``max_error`` and
+                ``strict_facts``, see :func:`ortpkg.selection.limits.limits_of`.
 
         Raises UnknownComponentError for a name that the package does not have, UsageError for an unknown policy, device
-        or EP. That nothing fits is no error: then ``Selection.best`` is None.
+        or EP, or a limit that is none, ProfileError for what is no profile. That nothing fits is no error: then
+        ``Selection.best`` is None.
         """
         chosen = self.component(component)
         if variant is not None:
             chosen = _only_variant(chosen, variant)
         eps = [ep] if isinstance(ep, str) else list(ep or ())
-        policy = policy_named(policy)
+        policy, checked = policy_named(policy), limits_of(**limits)
+        offer, machine = offer_for(chosen, eps, profile)
         if policy in RELEASE_POLICIES:
-            if device is not None or check_architecture:
+            if device is not None or check_architecture or checked != NO_LIMITS:
                 raise UsageError(
-                    f"policy {policy} goes by execution providers alone: it takes no device or architecture"
+                    f"policy {policy} goes by execution providers alone: it takes no device, architecture or limits"
                 )
-            return self._select_as_release(chosen, policy, [name.strip() for each in eps for name in each.split(",")])
+            return self._select_as_release(chosen, policy, offer, eps, machine, log)
         if len(eps) > 1:
             raise UsageError(f"policy {policy} takes one execution provider, not {len(eps)}")
-        only_ep = eps[0] if eps else None
-        machine = _machine_for(chosen, eps)
-        return select_variant(
+        request = make_request(
             chosen,
-            machine.ep_devices,
-            hardware=machine.hardware,
+            offer.ep_devices,
+            hardware=offer.hardware,
+            compatibility=offer.compatibility,
             policy=policy,
             device=device,
-            ep=only_ep,
+            ep=eps[0] if eps else None,
             check_architecture=check_architecture,
-            compatibility=machine.compatibility,
-            notes=(*machine.notes, *self._verification_notes()),
+            notes=(*offer.notes, *self._verification_notes()),
+            limits=checked,
+            sizes=sizes_for(chosen, checked),
+            records=records_of(self.info, offer, machine),
+            machine=machine,
         )
+        return select_by_policy(self.info, chosen, offer, request, log)
 
-    def _select_as_release(self, component: ComponentInfo, policy: str, eps: Sequence[str]) -> Selection:
+    def _select_as_release(
+        self,
+        component: ComponentInfo,
+        policy: str,
+        offer: MachineOffer,
+        eps: Sequence[str],
+        machine: str,
+        log: DecisionLog | None,
+    ) -> Selection:
         # The rules of releases are needed only where somebody asks for them.
         from ortpkg.api.release_view import release_view
         from ortpkg.selection.release_selector import select_as_release
 
-        machine = _machine_for(component, eps)
+        start_s = time.perf_counter()
         view = release_view(self.info, component.name, policy)
-        return select_as_release(
+        selection = select_as_release(
             component,
-            machine.ep_devices,
+            offer.ep_devices,
             policy=policy,
-            hardware=machine.hardware,
-            compatibility=machine.joint_compatibility,
-            eps=eps,
+            hardware=offer.hardware,
+            compatibility=offer.joint_compatibility,
+            eps=[name.strip() for each in eps for name in each.split(",")],
             constraints=view.constraints,
             refusal=view.refusal,
-            notes=(*machine.notes, *self._verification_notes()),
+            notes=(*offer.notes, *self._verification_notes()),
         )
+        selection = replace(selection, machine=machine)
+        log_decision(selection, self.info, duration_s=time.perf_counter() - start_s, log=log)
+        return selection
 
     def _verification_notes(self) -> tuple[str, ...]:
         return () if self.is_recorded or self.info.compat is not None else (UNVERIFIED,)
@@ -279,12 +309,6 @@ class ModelPackage:
 
     def __repr__(self) -> str:
         return f"ModelPackage({str(self.root)!r})"
-
-
-def _machine_for(component: ComponentInfo, eps: Iterable[str]) -> MachineOffer:
-    """This machine, asked with every EP in mind that the component or the caller names."""
-    stated = (group.constraints.ep for group in alike(component.variants))
-    return this_machine(named={*eps, *(ep for ep in stated if ep)})
 
 
 def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:

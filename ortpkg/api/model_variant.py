@@ -72,8 +72,12 @@ class ModelVariant:
     def verdict(self, *, backend: str = "auto") -> Verdict:
         """Where it runs: the best verdict on ``backend`` ("auto": on any).
 
+        Of a variant that was selected for another machine (``profile=``), that of a selection made on this one.
+
         Raises NoSuitableVariantError, with every reason, where it can run nowhere here.
         """
+        if self.selection.machine:
+            return self._on_this_machine().verdict(backend=backend)
         best = self.selection.best
         if best is not None and best.variant == self.info and _is_on(best, backend):
             return best
@@ -163,6 +167,19 @@ class ModelVariant:
         for key, value in entries.items():
             options.add_session_config_entry(key, value)
         return options
+
+    def _on_this_machine(self) -> ModelVariant:
+        from ortpkg.api.policy_pipeline import select_here  # only for a variant of another machine
+
+        try:
+            selection = select_here(self._package, self.info)
+        except NoSuitableVariantError as error:
+            name, machine = quoted(self.name), quoted(self.selection.machine)
+            raise NoSuitableVariantError(
+                f"variant {name} was selected for machine {machine}, and cannot run on this one:\n{error}",
+                selection=error.selection,
+            ) from error
+        return ModelVariant(self.info, selection, package=self._package, trust=self._trust)
 
     def _runnable_path(self) -> Path:
         if self._package.compat is not None:

@@ -37,12 +37,13 @@ def compare_with_releases(
         component: as in :meth:`ModelPackage.select`.
         eps: the execution providers that the application asks for. Where none is named, two applications are
             considered: one that asks for none, and one that asks for the one that ours runs on.
-        wishes: for our own choice, as in :meth:`ModelPackage.select`; a ``variant`` counts for all.
+        wishes: for our own choice, as in :meth:`ModelPackage.select`; a ``variant`` and a ``profile`` count for
+            all.
 
     Raises as :meth:`ModelPackage.select` does.
     """
     ours = package.select(component, ep=eps[0] if len(eps) == 1 else None, **wishes)
-    only = {key: value for key, value in wishes.items() if key == "variant"}
+    only = {key: value for key, value in wishes.items() if key in {"variant", "profile"}}
     theirs = [
         (asked, package.select(component, policy=policy, ep=asked, **only))
         for policy in RELEASE_POLICIES

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.errors import ExitCode
-from ortpkg.selection.explain import ep_device_label, selection_to_json
-from ortpkg.selection.selector import main_verdict
+from ortpkg.selection.explain import selection_to_json
+from ortpkg.selection.reasons import ep_device_label, main_verdict
 
 if TYPE_CHECKING:
     from ortpkg.api.model_package import ModelPackage

@@ -28,7 +28,8 @@ def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:
 def _package(ctx: Any) -> PackageInfo:
     from ortpkg.package.reader import open_package  # opened only where a name out of it is asked for
 
-    return open_package(ctx.params["package"])
+    named = ctx.params.get("package") or ctx.params["packages"][0]  # select takes several
+    return open_package(named)
 
 
 def _components(ctx: Any) -> list[str]:

@@ -56,6 +56,39 @@ PolicyOption = Annotated[
         "--policy", metavar="P", help="The order of preference; see docs/selection.md.", autocompletion=complete_policy
     ),
 ]
+ProfilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        help="For another machine: a built-in profile (ortpkg devices --list-profiles) or a file; this-machine is this "
+        "one. May be repeated.",
+    ),
+]
+MaxMemoryOption = Annotated[
+    str | None, typer.Option("--max-memory", metavar="SIZE", help="Of what a variant needs: 500MB, 1.5GiB.")
+]
+MaxSizeOption = Annotated[
+    str | None, typer.Option("--max-size", metavar="SIZE", help="Of a variant's files: 500MB, 1.5GiB.")
+]
+MinPrecisionOption = Annotated[
+    str | None, typer.Option("--min-precision", metavar="P", help="int4, int8, fp16, bf16, fp32 or fp64.")
+]
+WhereOption = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="KEY=VALUE", help="Only with this metadata: quantization=int8. May be repeated."),
+]
+MaxLatencyOption = Annotated[
+    str | None,
+    typer.Option("--max-latency", metavar="T", help="Of 95% of the runs that ortpkg bench measured here: 5ms."),
+]
+MaxErrorOption = Annotated[
+    float | None,
+    typer.Option("--max-error", metavar="E", help="Of measured outputs: the largest absolute difference."),
+]
+StrictFactsOption = Annotated[
+    bool, typer.Option("--strict-facts", help="Reject also what a limit cannot be checked of.")
+]
 CompatOption = Annotated[
     str | None,
     typer.Option(
@@ -63,6 +96,12 @@ CompatOption = Annotated[
         metavar="R",
         help="Accept and refuse what a release does: onnxruntime-1.31.",
         autocompletion=complete_compat,
+    ),
+]
+ExternalPathsOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-external-paths", help='Follow paths out of a package whose layout is "installed". For your own ones.'
     ),
 ]
 TrustOption = Annotated[

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.cli.comparison import print_comparison
+from ortpkg.cli.decision_log import open_decision_log
 from ortpkg.cli.parameters import (
     CompatOption,
     ComponentOption,
     DeviceOption,
     EpOption,
+    ExternalPathsOption,
     JsonOption,
-    PackageArgument,
+    MaxErrorOption,
+    MaxLatencyOption,
+    MaxMemoryOption,
+    MaxSizeOption,
+    MinPrecisionOption,
     PolicyOption,
+    ProfilesOption,
+    StrictFactsOption,
     VariantOption,
+    WhereOption,
 )
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode
-from ortpkg.selection.explain import Explanation, Status, ep_device_label, explain, selection_to_json
-from ortpkg.selection.selector import no_suitable_variant_message
+from ortpkg.cli.selection_table import Choice, choice_to_json, choose, is_table, print_table
+from ortpkg.errors import ExitCode, UsageError
+from ortpkg.selection.explain import Explanation, Status, explain
+from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
 from ortpkg.selection.verdict import Selection
 
 _STYLES = {
@@ -35,42 +46,84 @@ _STYLES = {
 
 
 def command(
-    package: PackageArgument,
+    packages: Annotated[
+        list[Path], typer.Argument(metavar="PKG...", help="Directories of packages (name.ortpackage).")
+    ],
     component: ComponentOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
     policy: PolicyOption = "default",
     variant: VariantOption = None,
+    profile: ProfilesOption = None,
     check_architecture: Annotated[
         bool, typer.Option("--check-architecture", help="Evaluate architecture constraints too.")
     ] = False,
+    max_memory: MaxMemoryOption = None,
+    max_size: MaxSizeOption = None,
+    min_precision: MinPrecisionOption = None,
+    where: WhereOption = None,
+    max_latency: MaxLatencyOption = None,
+    max_error: MaxErrorOption = None,
+    strict_facts: StrictFactsOption = False,
     show_reasons: Annotated[
         bool, typer.Option("--explain", help="Every variant on every device, with reasons.")
     ] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Show beside it what onnxruntime 1.27 and 1.31 would select.")
     ] = False,
+    log_json: Annotated[
+        str | None,
+        typer.Option(
+            "--log-json", metavar="FILE", help="Append a record of each decision, a line of JSON; - prints it."
+        ),
+    ] = None,
     compat: CompatOption = None,
+    allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Choose the best variant for this machine: of one component, or of each where none is named."""
+    """Choose the best variant for this machine: of one component, or of each where none is named.
+
+    Several packages, or several machine profiles, give a table. Exit code 3 means that somewhere nothing fits.
+    """
     output = Output(is_json=as_json)
-    opened = ModelPackage(package, compat=compat)
-    names = [component] if component is not None else [each.name for each in opened.component_models]
-    if compare:
-        wishes = {"device": device, "policy": policy, "variant": variant, "check_architecture": check_architecture}
-        return print_comparison(opened, names, [name for name in (ep or "").split(",") if name], wishes, output)
-    selections = [
-        opened.select(name, device=device, ep=ep, policy=policy, variant=variant, check_architecture=check_architecture)
-        for name in names
+    wishes: dict[str, Any] = {
+        "device": device,
+        "policy": policy,
+        "variant": variant,
+        "check_architecture": check_architecture,
+        "max_memory": max_memory,
+        "max_size": max_size,
+        "min_precision": min_precision,
+        "where": where,
+        "max_latency": max_latency,
+        "max_error": max_error,
+        "strict_facts": strict_facts,
+    }
+    opened = [
+        ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths) for package in packages
     ]
-    if as_json:
-        output.json("selection", {"selections": [selection_to_json(selection) for selection in selections]})
-    for selection in selections if not as_json else ():
-        _print_selection(selection, output, show_reasons=show_reasons)
-    if any(selection.best is None for selection in selections) or not selections:
+    if compare:
+        if len(opened) > 1 or len(profile or ()) > 1 or log_json:
+            raise UsageError("--compare takes one package and one machine, and logs nothing")
+        names = [component] if component is not None else [each.name for each in opened[0].component_models]
+        eps = [name for name in (ep or "").split(",") if name]
+        return print_comparison(opened[0], names, eps, {**wishes, "profile": profile[0] if profile else None}, output)
+    with open_decision_log(log_json, is_json=as_json) as log:
+        choices = choose(opened, component, profile or (), {**wishes, "ep": ep, "log": log})
+    _print_choices(choices, output, show_reasons=show_reasons)
+    if any(choice.selection.best is None for choice in choices) or not choices:
         return ExitCode.NO_SUITABLE_VARIANT
     return ExitCode.DONE
+
+
+def _print_choices(choices: Sequence[Choice], output: Output, *, show_reasons: bool) -> None:
+    if output.is_json:
+        output.json("selection", {"selections": [choice_to_json(choice) for choice in choices]})
+    elif not show_reasons and is_table(choices):
+        print_table(choices, output)
+    else:
+        for choice in choices:
+            _print_selection(choice.selection, output, show_reasons=show_reasons)
 
 
 def _print_selection(selection: Selection, output: Output, *, show_reasons: bool) -> None:
@@ -82,7 +135,9 @@ def _print_selection(selection: Selection, output: Output, *, show_reasons: bool
         output.note(no_suitable_variant_message(selection), style="red")
         return
     best = selection.best
-    output.line(f"{selection.component_name}: {best.variant.name} on {ep_device_label(best.ep_device)}", style="bold")
+    machine = f" of machine {selection.machine}" if selection.machine else ""
+    place = f"{ep_device_label(best.ep_device)}{machine}"
+    output.line(f"{selection.component_name}: {best.variant.name} on {place}", style="bold")
     output.line(f"  {best.variant.model_path or best.variant.directory}")
     if selection.ties:
         output.warning(f"declaration order alone put it before {', '.join(selection.ties)}")

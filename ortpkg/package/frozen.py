@@ -20,6 +20,10 @@ class FrozenMapping(Mapping[str, ValueT_co]):
     def __getitem__(self, key: str) -> ValueT_co:
         return self._items[key]
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """The mixin's raises and catches a KeyError for a missing key, which is what selection asks for most."""
+        return self._items.get(key, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
 

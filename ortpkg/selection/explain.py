@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.json_form import ep_device_to_json, hardware_device_to_json
-from ortpkg.devices.labels import hardware_label
 from ortpkg.errors import quoted
-from ortpkg.selection.selector import main_verdict
+from ortpkg.selection.reasons import asked_for, ep_device_label, main_verdict
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 
 SELECTION_SCHEMA_VERSION = 1
@@ -63,6 +61,9 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
         "policy": selection.policy,
         "device": selection.device,
         "ep": selection.ep,
+        "check_architecture": selection.check_architecture,
+        "limits": list(selection.limits),
+        "machine": selection.machine or None,
         "selected": None if selection.best is None else _verdict_to_json(selection.best, selection, positions),
         "verdicts": [_verdict_to_json(verdict, selection, positions) for verdict in selection.verdicts],
         "ties": list(selection.ties),
@@ -73,19 +74,13 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
     }
 
 
-def ep_device_label(ep_device: EpDevice | None) -> str:
-    """E.g. "OpenVINOExecutionProvider (openvino) on GPU (Intel Arc)"."""
-    if ep_device is None:
-        return "no execution provider"
-    where = "no reported device" if ep_device.device is None else hardware_label(ep_device.device)
-    return f"{ep_device.ep_name} ({ep_device.backend}) on {where}"
-
-
 # --- the tree --------------------------------------------------------------------------------------------------------
 
 
 def _headline(selection: Selection) -> str:
     component = f"component {quoted(selection.component_name)}"
+    if selection.machine:
+        component += f" on machine {quoted(selection.machine)}"
     if selection.best is None:
         return f"{component}: no variant fits"
     return f"{component}: {quoted(selection.best.variant.name)} on {ep_device_label(selection.best.ep_device)}"
@@ -96,12 +91,9 @@ def _headline_status(selection: Selection) -> Status:
 
 
 def _machine(selection: Selection) -> Explanation:
-    asked = [f"policy {selection.policy}"]
-    asked += [f"device {selection.device}"] if selection.device else []
-    asked += [f"ep {quoted(selection.ep)}"] if selection.ep else []
     offers = tuple(_line(ep_device_label(ep_device)) for ep_device in selection.ep_devices)
     return Explanation(
-        label=f"considered, in the order of preference (asked for: {', '.join(asked)})",
+        label=f"considered, in the order of preference (asked for: {asked_for(selection)})",
         children=offers or (_line("no execution provider is available"),),
     )
 

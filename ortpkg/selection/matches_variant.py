@@ -11,15 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ortpkg.devices.architecture import runs_code_for
+from ortpkg.devices.architecture import architecture_distance, runs_code_for
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import VariantInfo
+from ortpkg.package.variants import Alike
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.measurements import Measurement
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 from ortpkg.selection.verdict import ReasonCode
+
+#: A distance that is farther than every known one.
+NO_ARCHITECTURE = 1000
 
 CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
 
@@ -35,7 +40,7 @@ class Requirements:
     device_option: tuple[str, str] | None
 
     @classmethod
-    def of(cls, variant: VariantInfo) -> Requirements:
+    def of(cls, variant: VariantInfo | Alike) -> Requirements:
         constraints = variant.constraints
         return cls(
             ep=None if constraints.ep is None else resolve_ep_name(constraints.ep),
@@ -75,12 +80,25 @@ class MatchContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What the rules say together: a rejection's code and reason, or neither; what was noted on the way."""
+    """What the rules say together: a rejection's code and reason, or neither; what was noted on the way.
+
+    Attributes:
+        code, reason: of a rejection.
+        compatibility: the EP's rating.
+        architecture_distance: how far the device's architecture is from the constraint's; 0 where that is not checked,
+            NO_ARCHITECTURE where nothing is stated or they cannot be compared.
+        notes: for the verdict.
+        unchecked: those of the notes that say which limit of the caller's could not be checked.
+        measurement: what was measured of the variant there.
+    """
 
     code: ReasonCode | None = None
     reason: str = ""
     compatibility: CompiledModelCompatibility = CompiledModelCompatibility.NOT_APPLICABLE
+    architecture_distance: int = 0
     notes: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    measurement: Measurement | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +109,7 @@ class RuleOutcome:
     reason: str = ""
     note: str = ""
     compatibility: CompiledModelCompatibility | None = None
+    architecture_distance: int | None = None
 
 
 MatchRule = Callable[[Requirements, EpDevice, MatchContext], RuleOutcome | None]
@@ -100,17 +119,20 @@ def matches_variant(requirements: Requirements, ep_device: EpDevice, context: Ma
     """Applies MATCH_RULES in order; the first rejection ends it."""
     notes: list[str] = []
     compatibility = CompiledModelCompatibility.NOT_APPLICABLE
+    distance = 0
     for rule in MATCH_RULES:
         outcome = rule(requirements, ep_device, context)
         if outcome is None:
             continue
         if outcome.compatibility is not None:
             compatibility = outcome.compatibility
+        if outcome.architecture_distance is not None:
+            distance = outcome.architecture_distance
         if outcome.note:
             notes.append(outcome.note)
         if outcome.code is not None:
             return Judgement(code=outcome.code, reason=outcome.reason, compatibility=compatibility, notes=tuple(notes))
-    return Judgement(compatibility=compatibility, notes=tuple(notes))
+    return Judgement(compatibility=compatibility, architecture_distance=distance, notes=tuple(notes))
 
 
 def unavailable_ep(requirements: Requirements, context: MatchContext) -> Judgement | None:
@@ -235,15 +257,18 @@ def match_architecture(requirements: Requirements, ep_device: EpDevice, context:
     """The architecture constraint: checked only when asked, shown always (upstream never evaluates it)."""
     wanted = requirements.architecture
     if wanted is None:
-        return None
+        return RuleOutcome(architecture_distance=NO_ARCHITECTURE) if context.check_architecture else None
     actual = None if ep_device.device is None else ep_device.device.architecture
     if not context.check_architecture:
         return RuleOutcome(note=f"architecture {quoted(wanted)} not checked (here: {quoted(actual or 'unknown')})")
     runs = None if actual is None else runs_code_for(actual, wanted)
     if runs is None and (actual is None or ep_device.device is None or ep_device.device.type is DeviceType.CPU):
-        return RuleOutcome(note=f"architecture {quoted(wanted)} cannot be compared with {quoted(actual or 'unknown')}")
-    if runs:
-        return None
+        return RuleOutcome(
+            note=f"architecture {quoted(wanted)} cannot be compared with {quoted(actual or 'unknown')}",
+            architecture_distance=NO_ARCHITECTURE,
+        )
+    if runs and actual is not None:
+        return RuleOutcome(architecture_distance=architecture_distance(actual, wanted))
     return RuleOutcome(
         code=ReasonCode.ARCHITECTURE_MISMATCH, reason=f"it is for {quoted(wanted)}; this device is {quoted(actual)}"
     )

@@ -1,4 +1,4 @@
-"""Policies: in which order kinds of devices are preferred. Everything else about ranking is the same for all.
+"""Policies: in which order kinds of devices are preferred, or whether measured times come first.
 
 The names are ONNX Runtime's (``OrtExecutionProviderDevicePolicy``), spelt as on a command line; unlike there, each
 policy is an order of its own. The table is documented in ``docs/selection.md``.
@@ -27,11 +27,15 @@ class DeviceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A named order of device kinds, best first; kinds that are not named come after, as one."""
+    """A named order of device kinds, best first; kinds that are not named come after, as one.
+
+    ``uses_measurements``: what was measured on this machine comes before the order.
+    """
 
     name: str
     device_order: tuple[DeviceKind, ...]
     description: str
+    uses_measurements: bool = False
 
     def preference(self, kind: DeviceKind) -> int:
         """0 for the most preferred kind."""
@@ -50,6 +54,12 @@ _POLICIES = (
     ),
     Policy(name="prefer-gpu", device_order=(_DGPU, _IGPU, _NPU, _CPU), description="a GPU of any kind first"),
     Policy(name="prefer-cpu", device_order=(_CPU, _DGPU, _NPU, _IGPU), description="the CPU first"),
+    Policy(
+        name="measured",
+        device_order=(_DGPU, _NPU, _IGPU, _CPU),
+        description="what `ortpkg bench` found fastest on this machine; what was not measured as default",
+        uses_measurements=True,
+    ),
 )
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in _POLICIES}
 

@@ -11,12 +11,22 @@ from collections.abc import Iterable, Sequence
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import ep_priority
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.measurements import Measurement
 from ortpkg.selection.policies import Policy, device_kind
 
+_DECLARED = "declaration order"
 #: What each position of a rank means, in order.
-CRITERIA: tuple[str, ...] = ("device", "compatibility", "named EP", "backend", "declaration order", "EP device order")
-#: Variants that are equal up to here are tied: only the publisher's order separates them.
-TIE_LENGTH = CRITERIA.index("declaration order")
+CRITERIA: tuple[str, ...] = (
+    "device",
+    "compatibility",
+    "architecture",
+    "named EP",
+    "backend",
+    _DECLARED,
+    "EP device order",
+)
+#: The same for a policy that uses measurements.
+MEASURED_CRITERIA: tuple[str, ...] = ("measured", "latency", *CRITERIA)
 
 _COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
     CompiledModelCompatibility.OPTIMAL: 0,
@@ -74,25 +84,46 @@ def backend_preference(backend: str) -> int:
     return _BACKEND_ORDER.get(backend, _PLUGIN_BACKEND)
 
 
+def tie_length(criteria: Sequence[str]) -> int:
+    """Variants whose ranks are equal up to here are tied: only the publisher's order separates them."""
+    return criteria.index(_DECLARED)
+
+
 def standing_of(
-    *, device_preference: int, compatibility: CompiledModelCompatibility, names_ep: bool, backend: str
+    *,
+    device_preference: int,
+    compatibility: CompiledModelCompatibility,
+    architecture_distance: int,
+    names_ep: bool,
+    backend: str,
 ) -> tuple[int, ...]:
-    """What of a rank does not depend on which variant it is: one number per entry of CRITERIA, up to TIE_LENGTH.
+    """What of a rank does not depend on which variant it is: one number per entry of CRITERIA, up to a tie.
 
     A whole rank adds the variant's position in the package, and the EP device's in :func:`order_devices`.
 
     Args:
         device_preference: the policy's number for the device's kind.
         compatibility: what the EP said; never UNSUPPORTED, which is a rejection.
+        architecture_distance: 0 for the device's own architecture, more for an ancestor; 0 where it is not checked.
         names_ep: whether the variant names its EP; an unset one means any.
         backend: what would run it.
     """
     return (
         device_preference,
         _COMPATIBILITY_ORDER[compatibility],
+        architecture_distance,
         0 if names_ep else 1,
         backend_preference(backend),
     )
+
+
+#: What stands before a rank where measurements count, of what was not measured: after everything that was.
+MEASURED_STANDING_OF_NONE = (1, 0)
+
+
+def measured_standing(measurement: Measurement | None) -> tuple[int, int]:
+    """What stands before a rank where measurements count: the median time in nanoseconds."""
+    return MEASURED_STANDING_OF_NONE if measurement is None else (0, round(measurement.p50_s * 1e9))
 
 
 def deciding_criterion(loser: Sequence[int], winner: Sequence[int], criteria: Sequence[str] = CRITERIA) -> str:

@@ -19,6 +19,7 @@ class ReasonCode(StrEnum):
 
     SELECTED = "SELECTED"
     LOWER_RANK = "LOWER_RANK"
+    PREFERS_RECOMPILATION = "PREFERS_RECOMPILATION"
     EP_MISMATCH = "EP_MISMATCH"
     EP_NOT_AVAILABLE = "EP_NOT_AVAILABLE"
     EP_NOT_REQUESTED = "EP_NOT_REQUESTED"
@@ -28,6 +29,17 @@ class ReasonCode(StrEnum):
     PROVIDER_OPTION_DEVICE_CONFLICT = "PROVIDER_OPTION_DEVICE_CONFLICT"
     COMPILED_MODEL_UNSUPPORTED = "COMPILED_MODEL_UNSUPPORTED"
     ARCHITECTURE_MISMATCH = "ARCHITECTURE_MISMATCH"
+    METADATA_MISMATCH = "METADATA_MISMATCH"
+    SIZE_TOO_LARGE = "SIZE_TOO_LARGE"
+    PRECISION_TOO_LOW = "PRECISION_TOO_LOW"
+    MEMORY_TOO_LARGE = "MEMORY_TOO_LARGE"
+    MEMORY_TOO_SMALL = "MEMORY_TOO_SMALL"
+    LATENCY_TOO_HIGH = "LATENCY_TOO_HIGH"
+    ERROR_TOO_LARGE = "ERROR_TOO_LARGE"
+    FACT_UNKNOWN = "FACT_UNKNOWN"
+    NOT_MEASURED = "NOT_MEASURED"
+    CANARY_FAILED = "CANARY_FAILED"
+    QUARANTINED = "QUARANTINED"
     # Only where the rules of a release of onnxruntime are followed:
     PACKAGE_REFUSED = "PACKAGE_REFUSED"
     NO_EP_GIVEN = "NO_EP_GIVEN"
@@ -42,11 +54,12 @@ class Verdict:
     Attributes:
         variant: the variant judged.
         ep_device: where it would run; None where no EP device could be tried (its EP is not available here).
-        code: the reason code; SELECTED and LOWER_RANK are eligible, every other one is a rejection.
+        code: the reason code; SELECTED, LOWER_RANK and PREFERS_RECOMPILATION are eligible, every other one is a
+            rejection.
         reason: one sentence for people, complete by itself.
         compatibility: what the EP said about ``ep_compatibility_info``.
         rank: the sort key that placed it (smaller is better), None for a rejection.
-        decided_by: for LOWER_RANK, the criterion on which it lost to the winner.
+        decided_by: for what is eligible, the criterion on which it lost to the winner.
         notes: what was skipped or could not be checked ("device rule skipped: the EP reports no devices").
     """
 
@@ -75,6 +88,9 @@ class Selection:
         criteria: what each number of a verdict's rank means, in the order in which they decide.
         best: the winning verdict (code SELECTED), or None.
         device, ep: the filters that were asked for, None where not.
+        check_architecture: whether architecture constraints were evaluated.
+        limits: in words, as they were asked for.
+        machine: the name of the machine profile; "" for this machine.
         ties: variants that only declaration order separates from the winner.
         unpredictable: where the rules do not say which of several variants wins, their names, the winner's among them.
         hardware: the devices that were considered.
@@ -88,7 +104,10 @@ class Selection:
     best: Verdict | None = None
     device: str | None = None
     ep: str | None = None
-    ties: tuple[str, ...] = ()
+    check_architecture: bool = False
+    limits: tuple[str, ...] = ()
+    machine: str = ""
+    ties: Sequence[str] = ()
     unpredictable: tuple[str, ...] = ()
     hardware: tuple[HardwareDevice, ...] = ()
     ep_devices: tuple[EpDevice, ...] = ()

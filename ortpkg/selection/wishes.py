@@ -1,12 +1,58 @@
-"""What a caller asks of a selection, in the caller's words: device types and execution providers, checked for typos."""
+"""What a caller asks of a selection: words that are checked for typos, and the request that they become."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TypedDict
 
-from ortpkg.devices.hardware import DeviceType
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import UsageError, quoted
+from ortpkg.package.frozen import EMPTY
+from ortpkg.selection.limits import NO_LIMITS, Limits
+from ortpkg.selection.matches_variant import CompatibilityOf
+from ortpkg.selection.measurements import SelectionRecords
+from ortpkg.selection.policies import Policy
+
+
+class Evidence(TypedDict, total=False):
+    """What else a request may hold; see :class:`SelectionRequest`."""
+
+    limits: Limits
+    sizes: Mapping[str, int]
+    records: SelectionRecords | None
+    machine: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionRequest:
+    """What a selection is made by, checked.
+
+    Attributes:
+        policy: the order of preference.
+        hardware: what the machine has, for reasons and for EPs that report no devices.
+        compatibility: an EP's rating of a compatibility string; where it raises, the string counts as not applicable.
+        device, ep: filters; the EP by its full name.
+        check_architecture: evaluate architecture constraints too.
+        limits: what a variant must keep.
+        sizes: variant → bytes of its files, where the package does not record them.
+        records: what was measured and what failed on this machine.
+        machine: the name of the machine profile; "" for this machine.
+        notes: what discovery could not find out; carried into the warnings.
+    """
+
+    policy: Policy
+    hardware: tuple[HardwareDevice, ...]
+    compatibility: CompatibilityOf
+    device: DeviceType | None = None
+    ep: str | None = None
+    check_architecture: bool = False
+    limits: Limits = NO_LIMITS
+    sizes: Mapping[str, int] = EMPTY
+    records: SelectionRecords | None = None
+    machine: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def device_type_named(text: str) -> DeviceType:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.selection.selector import main_verdict
+from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection, Verdict
 
 _HERE = Path(__file__).parent

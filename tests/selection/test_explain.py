@@ -80,6 +80,7 @@ def test_the_json_object_has_every_verdict_and_points_at_ep_devices(machines: An
     assert found["selected"]["rank"] == {
         "device": 1,
         "compatibility": 1,
+        "architecture": 0,
         "named EP": 0,
         "backend": 0,
         "declaration order": 0,

@@ -41,4 +41,6 @@ def test_an_ep_without_devices_counts_as_the_best_device_that_its_name_implies()
 
 
 def test_the_first_difference_decides() -> None:
-    assert [deciding_criterion([0] * i + [1] + [9] * (5 - i), [0] * 6) for i in range(6)] == list(CRITERIA)
+    n = len(CRITERIA)
+
+    assert [deciding_criterion([0] * i + [1] + [9] * (n - 1 - i), [0] * n) for i in range(n)] == list(CRITERIA)

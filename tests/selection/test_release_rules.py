@@ -18,8 +18,8 @@ from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.explain import selection_to_json
 from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, find_policy, policy_named
+from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.release_selector import select_as_release
-from ortpkg.selection.selector import no_suitable_variant_message
 from ortpkg.selection.verdict import Selection
 
 _ROOT = Path("package").absolute()

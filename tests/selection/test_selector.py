@@ -11,7 +11,7 @@ import pytest
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import UsageError
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.selector import no_suitable_variant_message
+from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.verdict import ReasonCode
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from ortpkg.selection.lazy_verdicts import LazyVerdicts
+from ortpkg.selection.lazy_tuple import LazyTuple
 from ortpkg.selection.verdict import Verdict
 
 
@@ -17,7 +17,7 @@ def test_verdicts_are_made_once_and_only_when_looked_at(machines: Any, variants:
         calls.append(1)
         return all_of_them
 
-    lazy = LazyVerdicts(make)
+    lazy = LazyTuple(make)
     assert calls == []
     assert tuple(lazy) == all_of_them
     assert len(lazy) == len(all_of_them)

@@ -1,0 +1,40 @@
+"""``--log-json``: where records of decisions go, one line of JSON each."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ortpkg.errors import UsageError, quoted
+from ortpkg.selection.decision_log import DecisionLog
+
+
+@contextmanager
+def open_decision_log(target: str | None, *, is_json: bool = False) -> Iterator[DecisionLog | None]:
+    """What writes records to ``target``: a file, at its end, or standard output for "-"; None for no target.
+
+    Raises UsageError for a file that cannot be written, and where standard output holds another JSON already.
+    """
+    if target is None:
+        yield None
+    elif target == "-":
+        if is_json:
+            raise UsageError("--json and --log-json - both print to standard output: log to a file")
+        yield _writer(sys.stdout)
+    else:
+        try:
+            with Path(target).open("a", encoding="utf-8") as file:
+                yield _writer(file)
+        except OSError as error:
+            raise UsageError(f"cannot write {quoted(target)}: {error.strerror or error}") from error
+
+
+def _writer(file: IO[str]) -> DecisionLog:
+    def write(record: dict[str, Any]) -> None:
+        file.write(json.dumps(record) + "\n")  # in ASCII, so that no text of a package can steer a terminal
+
+    return write

@@ -1,0 +1,82 @@
+"""Selections of several packages on several machines: made one by one, shown as a table packages × machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ortpkg.api.model_package import ModelPackage
+from ortpkg.api.policy_pipeline import THIS_MACHINE
+from ortpkg.cli.rendering import Column, Output
+from ortpkg.devices.profiles import MachineProfile, read_profile
+from ortpkg.selection.explain import selection_to_json
+from ortpkg.selection.reasons import main_verdict
+from ortpkg.selection.verdict import Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One cell: what is selected of a component of a package on a machine."""
+
+    package: ModelPackage
+    selection: Selection
+
+    @property
+    def machine(self) -> str:
+        return self.selection.machine or THIS_MACHINE
+
+
+def choose(
+    packages: Sequence[ModelPackage], component: str | None, profiles: Sequence[str], wishes: Mapping[str, Any]
+) -> list[Choice]:
+    """A selection for every package, component (or the one that is named) and machine, in this order."""
+    machines: list[str | MachineProfile | None] = [
+        each if each == THIS_MACHINE else read_profile(each) for each in dict.fromkeys(profiles)
+    ]
+    return [
+        Choice(package=package, selection=package.select(name, profile=machine, **wishes))
+        for package in packages
+        for name in ([component] if component is not None else [each.name for each in package.component_models])
+        for machine in machines or [None]
+    ]
+
+
+def is_table(choices: Sequence[Choice]) -> bool:
+    """Whether there are several packages or machines."""
+    return len({id(choice.package) for choice in choices}) > 1 or len({choice.machine for choice in choices}) > 1
+
+
+def print_table(choices: Sequence[Choice], output: Output) -> None:
+    """A row per package and component, a column per machine; what is warned of comes after, once."""
+    machines = list(dict.fromkeys(choice.machine for choice in choices))
+    rows: dict[tuple[int, str], dict[str, Choice]] = {}
+    for choice in choices:
+        rows.setdefault((id(choice.package), choice.selection.component_name), {})[choice.machine] = choice
+    lines = [_row(cells, machines) for cells in rows.values()]
+    output.table([Column(heading) for heading in ("package", "component", *machines)], lines)
+    for choice in choices:
+        for warning in choice.selection.warnings:
+            output.warning(f"{choice.package.name} on {choice.machine}: {warning}")
+
+
+def choice_to_json(choice: Choice) -> dict[str, Any]:
+    """A selection as a JSON object, with the package that it is of."""
+    package = choice.package
+    return {"package": {"name": package.name, "root": str(package.root)}, **selection_to_json(choice.selection)}
+
+
+def _row(cells: Mapping[str, Choice], machines: Sequence[str]) -> tuple[str, ...]:
+    first = next(iter(cells.values()))
+    return (first.package.name, first.selection.component_name, *(_cell(cells[machine]) for machine in machines))
+
+
+def _cell(choice: Choice) -> str:
+    """E.g. "cpu-int8: OpenVINO on NPU"; where nothing fits, what the variant that came farthest fell by."""
+    selection = choice.selection
+    if selection.best is None:
+        return f"none: {main_verdict(selection.verdicts).code}" if selection.verdicts else "none: no variants"
+    ep_device = selection.best.ep_device
+    assert ep_device is not None
+    where = "" if ep_device.device is None else f" on {ep_device.device.type.value.upper()}"
+    return f"{selection.best.variant.name}: {ep_device.ep_name.removesuffix('ExecutionProvider')}{where}"

@@ -1,0 +1,68 @@
+"""Sizes and durations as people write and read them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ortpkg.errors import UsageError, quoted
+
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-zµμ]*)")
+#: Decimal units, as disks and networks count, and binary ones; case does not matter.
+_SIZE_UNITS: dict[str, int] = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+}
+_DURATION_UNITS: dict[str, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "": 1.0}
+
+
+def nbytes_text(nbytes: int) -> str:
+    """A size for people: 512 B, 13.4 kB, 1.2 GB (decimal units)."""
+    size = float(nbytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def duration_text(duration_s: float) -> str:
+    """A duration for people: 250 µs, 3.1 ms, 2.5 s."""
+    if duration_s < 1e-3:
+        return f"{duration_s * 1e6:.0f} µs"
+    if duration_s < 1:
+        return f"{duration_s * 1e3:.1f} ms"
+    return f"{duration_s:.1f} s"
+
+
+def parse_nbytes(text: str | int, name: str) -> int:
+    """A size in bytes from "500MB", "1.5 GiB" or a plain number. UsageError, which says ``name``, for anything else."""
+    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
+        return text
+    amount, unit = _parts(text)
+    if amount is None or unit.lower() not in _SIZE_UNITS:
+        raise UsageError(f"{name} is no size: {quoted(text)}; write e.g. 500MB, 2GB or 1.5GiB")
+    return int(amount * _SIZE_UNITS[unit.lower()])
+
+
+def parse_duration_s(text: str | float, name: str) -> float:
+    """A duration in seconds from "5ms", "200us", "1.5s" or a plain number of seconds. UsageError for anything else."""
+    if isinstance(text, int | float) and not isinstance(text, bool) and math.isfinite(text) and text >= 0:
+        return float(text)
+    amount, unit = _parts(text)
+    if amount is None or unit.lower() not in _DURATION_UNITS:
+        raise UsageError(f"{name} is no duration: {quoted(text)}; write e.g. 5ms, 200us or 1.5s")
+    return amount * _DURATION_UNITS[unit.lower()]
+
+
+def _parts(text: object) -> tuple[float | None, str]:
+    found = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
+    return (None, "") if found is None else (float(found[1]), found[2])

@@ -1,0 +1,70 @@
+"""What a selection warns of: records that do not count, what was passed over, what is uncertain about the winner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import quoted
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.judging import Candidate, Judges
+from ortpkg.selection.matches_variant import Requirements
+from ortpkg.selection.reasons import ep_device_label
+from ortpkg.selection.verdict import ReasonCode
+from ortpkg.selection.wishes import SelectionRequest
+
+
+def selection_warnings(
+    component_name: str, judges: Judges, winner: Candidate | None, request: SelectionRequest
+) -> Iterable[str]:
+    """One sentence each, the most surprising first."""
+    recorded = list(judges.recorded())
+    yield from _record_warnings(recorded, winner, request)
+    yield from _passed_over(recorded)
+    if winner is not None:
+        yield from _winner_warnings(winner)
+    if not any(_covers_cpu(group.requirements) for group in judges.groups):
+        # A package without a variant for a bare CPU leaves machines without accelerators with nothing.
+        name = quoted(component_name)
+        yield f"no variant of component {name} covers a CPU: nothing fits a machine without accelerators"
+
+
+def _record_warnings(
+    recorded: Sequence[Candidate], winner: Candidate | None, request: SelectionRequest
+) -> Iterable[str]:
+    """Where measurements were asked for and there are none that count."""
+    limits, records = request.limits, request.records
+    if not (request.policy.uses_measurements or limits.max_latency_s is not None or limits.max_error is not None):
+        return
+    then = "; the order is that of policy default" if request.policy.uses_measurements else ""
+    if records is not None and records.stale_reason:
+        why = quoted(records.stale_reason)[1:-1]
+        yield f"the measurements are stale ({why}): measure again with ortpkg bench{then}"
+    elif not any(candidate.judgement.measurement for candidate in recorded):
+        yield f"nothing was measured on this machine (ortpkg bench does){then}"
+    elif request.policy.uses_measurements and winner is not None and winner.judgement.measurement is None:
+        yield f"variant {quoted(winner.variant.name)} was not measured on this machine: what was measured is rejected"
+
+
+def _passed_over(recorded: Sequence[Candidate]) -> Iterable[str]:
+    """What could run, but for what happened here before."""
+    for candidate in recorded:
+        judgement = candidate.judgement
+        if judgement.code in {ReasonCode.QUARANTINED, ReasonCode.CANARY_FAILED}:
+            name, place = quoted(candidate.variant.name), ep_device_label(candidate.ep_device)
+            yield f"variant {name} is passed over on {place}: {judgement.code}: {judgement.reason}"
+
+
+def _winner_warnings(winner: Candidate) -> Iterable[str]:
+    judgement, name = winner.judgement, quoted(winner.variant.name)
+    yield from (f"variant {name}: {each}" for each in judgement.unchecked)
+    if judgement.compatibility is CompiledModelCompatibility.PREFER_RECOMPILATION:
+        yield f"variant {name} was compiled for an older version: it runs, and would be better recompiled"
+    if judgement.compatibility is CompiledModelCompatibility.UNKNOWN and winner.ep_device is not None:
+        ep = winner.ep_device.ep_name
+        rating = judgement.compatibility.value
+        yield f"variant {name}: whether {ep} takes its compatibility string cannot be told here ({rating})"
+
+
+def _covers_cpu(requirements: Requirements) -> bool:
+    return requirements.device == "cpu" or (requirements.device is None and requirements.ep in {None, CPU_EP})

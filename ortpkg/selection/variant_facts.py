@@ -1,0 +1,110 @@
+"""What a variant's recorded facts tell of its size, memory and precision. Nothing is measured or read here.
+
+The facts are the publisher's (``metadata`` of a variant, docs/formats.md). One that is missing, or is not what it
+should be, is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+#: Keys of a variant's metadata.
+SIZE_FACT = "nbytes"
+PEAK_MEMORY_FACT = "peak_memory_nbytes"
+DATA_TYPES_FACT = "data_types"
+QUANTIZATION_FACT = "quantization"
+
+
+class Precision(IntEnum):
+    """Numeric precision, the lowest first; the two half formats count as one."""
+
+    INT4 = 1
+    INT8 = 2
+    FP16 = 3
+    FP32 = 4
+    FP64 = 5
+
+    @property
+    def label(self) -> str:
+        return "fp16/bf16" if self is Precision.FP16 else self.name.lower()
+
+
+#: As people ask for it.
+PRECISIONS: Mapping[str, Precision] = {
+    "int4": Precision.INT4,
+    "int8": Precision.INT8,
+    "fp16": Precision.FP16,
+    "bf16": Precision.FP16,
+    "fp32": Precision.FP32,
+    "fp64": Precision.FP64,
+}
+#: Element types of ONNX (its text form, and that of the protobuf enum) and words for quantization.
+_PRECISION_OF_WORD: Mapping[str, Precision] = {
+    **PRECISIONS,
+    "int2": Precision.INT4,
+    "uint2": Precision.INT4,
+    "uint4": Precision.INT4,
+    "float4e2m1": Precision.INT4,
+    "float4": Precision.INT4,
+    "uint8": Precision.INT8,
+    "float8": Precision.INT8,
+    "float8e4m3fn": Precision.INT8,
+    "float8e4m3fnuz": Precision.INT8,
+    "float8e5m2": Precision.INT8,
+    "float8e5m2fnuz": Precision.INT8,
+    "int16": Precision.FP16,
+    "uint16": Precision.FP16,
+    "float16": Precision.FP16,
+    "bfloat16": Precision.FP16,
+    "float": Precision.FP32,
+    "float32": Precision.FP32,
+    "double": Precision.FP64,
+    "float64": Precision.FP64,
+}
+_WORD = re.compile(r"[a-z0-9.]+")
+
+
+def size_of(metadata: Mapping[str, Any]) -> int | None:
+    """Bytes of the variant's files, as recorded."""
+    return _whole_number(metadata.get(SIZE_FACT))
+
+
+def peak_memory_of(metadata: Mapping[str, Any]) -> int | None:
+    """The most memory in use during a run in bytes, as the publisher declares it."""
+    return _whole_number(metadata.get(PEAK_MEMORY_FACT))
+
+
+def precision_of(metadata: Mapping[str, Any]) -> Precision | None:
+    """The lowest precision that the variant computes in.
+
+    ``quantization`` tells ("qdq-int8": int8; "fp16"); where it is recorded as none, the lowest floating-point type of
+    ``data_types`` does; where it is not recorded, the lowest of all of them.
+    """
+    stated = metadata.get(QUANTIZATION_FACT)
+    if isinstance(stated, str) and (found := _lowest(words_of(stated))) is not None:
+        return found
+    types = metadata.get(DATA_TYPES_FACT)
+    if not isinstance(types, list | tuple):
+        return None
+    names = [each.lower() for each in types if isinstance(each, str)]
+    is_unquantized = QUANTIZATION_FACT in metadata and (stated is None or stated == "none")
+    return _lowest(name for name in names if not is_unquantized or "int" not in name)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in lower case: letters, digits and dots in a row ("qdq-int8": "qdq", "int8")."""
+    return _WORD.findall(text.lower())
+
+
+def _lowest(words: Iterable[str]) -> Precision | None:
+    return min((_PRECISION_OF_WORD[word] for word in words if word in _PRECISION_OF_WORD), default=None)
+
+
+def _whole_number(value: object) -> int | None:
+    """``value`` if it can be a number of bytes."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 63:
+        return None
+    return int(value)
