@@ -1,8 +1,7 @@
 """Which execution providers there are: a literal table of built-in ones, the onnxruntime bridge, and plug-ins.
 
-A plug-in is an entry point of the group ``ortpkg.execution_providers``: its name is the EP's name, its object a
-callable without arguments that returns an :class:`EpFactory` (usually the class). It is imported only when a variant,
-an option or a caller names it. A built-in name cannot be taken by a plug-in; a session says so once.
+A plug-in (``plugins.py``) is imported only when a variant, an option or a caller names it. A built-in name cannot be
+taken by a plug-in; a session says so once.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP, ep_priority, resolve_ep_name, suggest_ep_name
@@ -20,18 +18,13 @@ from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory, installed_distributions, list_ep_names
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-ENTRY_POINT_GROUP = "ortpkg.execution_providers"
+from ortpkg.providers.plugins import BUILT_IN_BACKENDS, Plugin, installed_plugins, load_plugin
 
 #: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed onnxruntime.
 BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
     OPENVINO_EP: OpenVinoEpFactory,
     CPU_EP: CpuEpFactory,
 }
-BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +51,8 @@ def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
         factory = built_in()
         if backend in {None, factory.backend}:
             return factory
-    elif name in _plugins() and backend not in BUILT_IN_BACKENDS:
-        return load_plugin(name)
+    elif name in installed_plugins() and backend not in BUILT_IN_BACKENDS:
+        return load_plugin(installed_plugins()[name])
     if backend in {None, "onnxruntime"} and installed_distributions() and (backend or name in list_ep_names(())):
         return OnnxRuntimeEpFactory(name)
     raise UnknownExecutionProviderError(_unknown_message(ep_name, name, backend), ep_name=name)
@@ -102,15 +95,8 @@ def available_factories(hardware: Sequence[HardwareDevice], *, named: Collection
         factories += [OnnxRuntimeEpFactory(name) for name in list_ep_names(hardware)]
     except ExecutionProviderError as error:
         notes.append(str(error))
-    for name in sorted({resolve_ep_name(name) for name in named} & set(_plugins())):
-        if name in BUILT_IN_FACTORIES:
-            notes.append(_name_clash(name))
-            continue
-        try:
-            plugin = load_plugin(name)
-            factories += [plugin] if plugin.is_available() else []
-        except ExecutionProviderError as error:
-            notes.append(str(error))
+    for name in sorted({resolve_ep_name(name) for name in named} & set(installed_plugins())):
+        factories += _factory_of_plugin(installed_plugins()[name], notes)
     if len(installed_distributions()) > 1:
         names = ", ".join(found.name for found in installed_distributions())
         notes.append(f"several distributions of onnxruntime overwrite each other here: {names}")
@@ -120,42 +106,34 @@ def available_factories(hardware: Sequence[HardwareDevice], *, named: Collection
 
 def plugin_names() -> tuple[str, ...]:
     """Names of the installed plug-ins, sorted; none is imported."""
-    return tuple(sorted(_plugins()))
+    return tuple(installed_plugins())
 
 
-def load_plugin(name: str) -> EpFactory:
-    """Imports the plug-in ``name`` and makes its factory. ExecutionProviderError where it is not what it should be."""
-    entry_point = _plugins()[name]
+def _factory_of_plugin(plugin: Plugin, notes: list[str]) -> list[EpFactory]:
+    """Its factory, if it can be used here; what is wrong with it, or hides others, becomes a note."""
+    if plugin.name in BUILT_IN_FACTORIES:
+        notes.append(_name_clash(plugin))
+        return []
+    if plugin.rivals:
+        notes.append(f"{plugin} is used; {', '.join(map(quoted, plugin.rivals))} brings the same name and is not")
     try:
-        factory = entry_point.load()()
-    except Exception as error:
-        raise ExecutionProviderError(
-            f"plug-in {quoted(name)} ({quoted(entry_point.value)}) cannot be loaded: {quoted(error)}", ep_name=name
-        ) from error
-    if not isinstance(factory, EpFactory) or factory.ep_name != name or factory.backend in BUILT_IN_BACKENDS:
-        raise ExecutionProviderError(
-            f"plug-in {quoted(name)} ({quoted(entry_point.value)}) must return an EpFactory whose ep_name is its entry "
-            f"point's name and whose backend is a name of its own, not one of {', '.join(BUILT_IN_BACKENDS)}",
-            ep_name=name,
-        )
-    return factory
-
-
-@cache
-def _plugins() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # 15 ms; only where providers are looked for
-
-    return {entry_point.name: entry_point for entry_point in entry_points(group=ENTRY_POINT_GROUP)}
+        factory = load_plugin(plugin)
+        return [factory] if factory.is_available() else []
+    except ExecutionProviderError as error:
+        notes.append(str(error))
+    except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
+        notes.append(f"{plugin} failed: {type(error).__name__}: {quoted(error)}")
+    return []
 
 
 @cache
 def _warn_of_name_clash(name: str) -> None:
-    if name in _plugins():
-        warnings.warn(_name_clash(name), stacklevel=3)
+    if name in installed_plugins():
+        warnings.warn(_name_clash(installed_plugins()[name]), stacklevel=3)
 
 
-def _name_clash(name: str) -> str:
-    return f"plug-in {quoted(name)} ({quoted(_plugins()[name].value)}) is not used: the name is a built-in one"
+def _name_clash(plugin: Plugin) -> str:
+    return f"{plugin} is not used: the name is a built-in one"
 
 
 def _unknown_message(asked: str, name: str, backend: str | None) -> str:

@@ -46,7 +46,14 @@ class MachineOffer:
         for factory in self.factories:
             if (factory.ep_name, factory.backend) == (first.ep_name, first.backend):
                 devices = [each.device for each in ep_devices if each.device is not None]
-                return factory.validate_compiled_model_compatibility_info(devices, info)
+                rating: object = factory.validate_compiled_model_compatibility_info(devices, info)
+                if not isinstance(rating, CompiledModelCompatibility):
+                    raise ExecutionProviderError(
+                        f"{factory.ep_name} ({factory.backend}) rated a compatibility string {quoted(rating)}, "
+                        f"which is no CompiledModelCompatibility",
+                        ep_name=factory.ep_name,
+                    )
+                return rating
         return CompiledModelCompatibility.UNKNOWN
 
 
@@ -70,7 +77,8 @@ def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Colle
     notes = list(found.notes)
     for factory in found.factories:
         try:
-            ep_devices += factory.get_supported_devices(machine.hardware)
+            offered: object = factory.get_supported_devices(machine.hardware)
+            ep_devices += _checked(factory, offered)
         except ExecutionProviderError as error:
             notes.append(str(error))
         except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
@@ -78,6 +86,28 @@ def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Colle
             notes.append(f"{factory.ep_name} ({factory.backend}) failed to report its devices: {what}")
     return MachineOffer(
         machine=machine, ep_devices=tuple(ep_devices), factories=found.factories, notes=tuple(dict.fromkeys(notes))
+    )
+
+
+def _checked(factory: EpFactory, offered: object) -> list[EpDevice]:
+    """What a factory offers; ExecutionProviderError where it, as a plug-in may, returns something else."""
+    if not isinstance(offered, list | tuple):
+        offered = [offered]
+    for each in offered:
+        if not _is_own_offer(factory, each):
+            raise ExecutionProviderError(
+                f"{factory.ep_name} ({factory.backend}) reported {quoted(each)} where an EpDevice of its own name and "
+                f"backend belongs",
+                ep_name=factory.ep_name,
+            )
+    return list(offered)
+
+
+def _is_own_offer(factory: EpFactory, offer: object) -> bool:
+    return (
+        isinstance(offer, EpDevice)
+        and (offer.ep_name, offer.backend) == (factory.ep_name, factory.backend)
+        and (offer.device is None or isinstance(offer.device, HardwareDevice))
     )
 
 

@@ -13,23 +13,20 @@ import pytest
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError
+from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers import ep_registry
+from ortpkg.providers import plugins as plugins_module
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.plugins import Plugin
 from ortpkg.selection.machine import discover_ep_devices
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")
 
 
 class AcmeFactory(EpFactory):
-    """An example plug-in: everything that a factory of one's own needs.
-
-    A distribution declares it as an entry point of the group ``ortpkg.execution_providers``::
-
-        [project.entry-points."ortpkg.execution_providers"]
-        AcmeExecutionProvider = "acme_ep:AcmeFactory"
-    """
+    """A plug-in's factory; tests/data/example_plugin is a whole plug-in."""
 
     ep_name = "AcmeExecutionProvider"
     vendor = "Acme"
@@ -54,26 +51,33 @@ class AcmeFactory(EpFactory):
         raise NotImplementedError
 
 
-class _EntryPoint:
-    """What importlib.metadata gives, as far as the registry looks."""
+class _Installed:
+    """The installed plug-ins: name → what its entry point gives, or raises; nothing else is installed."""
 
-    def __init__(self, loaded: Any) -> None:
-        self.loaded = loaded
-        self.value = "acme_ep:AcmeFactory"
-        self.loads = 0
+    def __init__(self) -> None:
+        self.loaded: dict[str, Any] = {}
+        self.loads: list[str] = []
 
-    def load(self) -> Any:
-        self.loads += 1
-        if isinstance(self.loaded, Exception):
-            raise self.loaded
-        return self.loaded
+    def __setitem__(self, name: str, loaded: Any) -> None:
+        self.loaded[name] = loaded
+
+    def plugins(self) -> dict[str, Plugin]:
+        return {name: Plugin(name=name, value="acme_ep:AcmeFactory") for name in self.loaded}
+
+    def load(self, plugin: Plugin) -> Any:
+        self.loads.append(plugin.name)
+        loaded = self.loaded[plugin.name]
+        if isinstance(loaded, BaseException):
+            raise loaded
+        return loaded()
 
 
 @pytest.fixture
-def plugins(monkeypatch: pytest.MonkeyPatch) -> dict[str, _EntryPoint]:
-    """The installed plug-ins; nothing else is installed."""
-    found: dict[str, _EntryPoint] = {}
-    monkeypatch.setattr(ep_registry, "_plugins", lambda: found)
+def plugins(monkeypatch: pytest.MonkeyPatch) -> _Installed:
+    found = _Installed()
+    monkeypatch.setattr(ep_registry, "installed_plugins", found.plugins)
+    monkeypatch.setattr(plugins_module, "check_in_child", lambda _plugin: ProbeAnswer(value={}))
+    monkeypatch.setattr(plugins_module, "_load", found.load)
     monkeypatch.setattr(ep_registry, "installed_distributions", lambda: ())
     monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: ())
     ep_registry._warn_of_name_clash.cache_clear()
@@ -113,21 +117,21 @@ def test_the_bridge_is_found_by_its_backend() -> None:
     assert find_factory("cpu", backend="onnxruntime").backend == "onnxruntime"
 
 
-def test_a_plugin_is_imported_only_when_it_is_named(plugins: dict[str, _EntryPoint]) -> None:
-    plugins["AcmeExecutionProvider"] = _EntryPoint(AcmeFactory)
+def test_a_plugin_is_imported_only_when_it_is_named(plugins: _Installed) -> None:
+    plugins["AcmeExecutionProvider"] = AcmeFactory
 
     without = available_factories([_CPU])
-    loads = plugins["AcmeExecutionProvider"].loads
+    loads = list(plugins.loads)
     named = available_factories([_CPU], named=["AcmeExecutionProvider", "CPUExecutionProvider"])
 
     assert "AcmeExecutionProvider" not in _names(without)
-    assert loads == 0
+    assert loads == []
     assert "AcmeExecutionProvider" in _names(named)
     assert _names(named)[-1] == "CPUExecutionProvider"
 
 
-def test_a_named_plugin_offers_its_devices_and_rates_compatibility(plugins: dict[str, _EntryPoint]) -> None:
-    plugins["AcmeExecutionProvider"] = _EntryPoint(AcmeFactory)
+def test_a_named_plugin_offers_its_devices_and_rates_compatibility(plugins: _Installed) -> None:
+    plugins["AcmeExecutionProvider"] = AcmeFactory
 
     offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), named=["AcmeExecutionProvider"])
     (acme,) = [found for found in offer.ep_devices if found.backend == "acme"]
@@ -137,8 +141,8 @@ def test_a_named_plugin_offers_its_devices_and_rates_compatibility(plugins: dict
     assert offer.compatibility(EpDevice(ep_name="X", device=None), "x") is CompiledModelCompatibility.UNKNOWN
 
 
-def test_a_built_in_name_wins_over_a_plugin_with_a_warning(plugins: dict[str, _EntryPoint]) -> None:
-    plugins["CPUExecutionProvider"] = _EntryPoint(AcmeFactory)
+def test_a_built_in_name_wins_over_a_plugin_with_a_warning(plugins: _Installed) -> None:
+    plugins["CPUExecutionProvider"] = AcmeFactory
     message = r"plug-in 'CPUExecutionProvider' \('acme_ep:AcmeFactory'\) is not used: the name is a built-in one"
 
     with pytest.warns(UserWarning, match=message):
@@ -146,22 +150,23 @@ def test_a_built_in_name_wins_over_a_plugin_with_a_warning(plugins: dict[str, _E
     found = available_factories([_CPU], named=["CPUExecutionProvider"])
 
     assert factory.backend == "embedded"
-    assert plugins["CPUExecutionProvider"].loads == 0
+    assert plugins.loads == []
     assert [note for note in found.notes if "is not used" in note]
 
 
 @pytest.mark.parametrize(
     ("loaded", "message"),
     [
-        (ImportError("libacme.so: not found"), "cannot be loaded: 'libacme.so: not found'"),
-        (object, "must return an EpFactory"),
+        (ImportError("libacme.so: not found"), "cannot be loaded: 'ImportError: libacme.so: not found'"),
+        (SystemExit(3), "cannot be loaded: 'SystemExit: 3'"),
+        (object, "must return an EpFactory, not 'object'"),
         (lambda: find_factory("cpu"), "must return an EpFactory whose ep_name is its entry point's name"),
     ],
 )
 def test_a_plugin_that_is_not_what_it_should_be_is_refused_and_noted(
-    plugins: dict[str, _EntryPoint], loaded: Any, message: str
+    plugins: _Installed, loaded: Any, message: str
 ) -> None:
-    plugins["AcmeExecutionProvider"] = _EntryPoint(loaded)
+    plugins["AcmeExecutionProvider"] = loaded
 
     with pytest.raises(ExecutionProviderError, match=message):
         find_factory("AcmeExecutionProvider")
@@ -170,17 +175,92 @@ def test_a_plugin_that_is_not_what_it_should_be_is_refused_and_noted(
     assert any(message in note for note in notes)
 
 
-def test_a_plugin_that_raises_while_it_reports_is_left_out_and_noted(plugins: dict[str, _EntryPoint]) -> None:
-    class Raising(AcmeFactory):
-        def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-            raise OSError("driver gone")
+class _Odd(AcmeFactory):
+    """Does what a test tells it to, where a factory should answer."""
 
-    plugins["AcmeExecutionProvider"] = _EntryPoint(Raising)
+    reported: Any = ()
+    available: Any = True
+    rated: Any = "fine"
+
+    def is_available(self) -> bool:
+        return bool(_told(self.available))
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        reported: list[EpDevice] = _told(self.reported)
+        return reported
+
+    def validate_compiled_model_compatibility_info(
+        self, devices: Sequence[HardwareDevice], info: str
+    ) -> CompiledModelCompatibility:
+        rated: CompiledModelCompatibility = _told(self.rated)
+        return rated
+
+
+def _told(what: Any) -> Any:
+    if isinstance(what, Exception):
+        raise what
+    return what
+
+
+_OF_ANOTHER = EpDevice(ep_name="CPUExecutionProvider", device=_CPU, backend="acme")
+
+
+@pytest.mark.parametrize(
+    ("facts", "note"),
+    [
+        (
+            {"reported": OSError("driver gone")},
+            "AcmeExecutionProvider (acme) failed to report its devices: OSError: 'driver gone'",
+        ),
+        ({"reported": None}, "AcmeExecutionProvider (acme) reported 'None' where an EpDevice of its own name"),
+        ({"reported": ["CPU"]}, "AcmeExecutionProvider (acme) reported 'CPU' where an EpDevice of its own name"),
+        ({"reported": [_OF_ANOTHER]}, "AcmeExecutionProvider (acme) reported "),
+        (
+            {"available": OSError("no driver")},
+            "plug-in 'AcmeExecutionProvider' ('acme_ep:AcmeFactory') failed: OSError: 'no driver'",
+        ),
+    ],
+)
+def test_a_plugin_that_fails_to_say_what_it_offers_is_left_out_and_noted(
+    plugins: _Installed, facts: dict[str, Any], note: str
+) -> None:
+    plugins["AcmeExecutionProvider"] = type("Odd", (_Odd,), facts)
 
     offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), ep="AcmeExecutionProvider")
 
-    assert offer.notes == ("AcmeExecutionProvider (acme) failed to report its devices: OSError: 'driver gone'",)
+    assert len(offer.notes) == 1
+    assert offer.notes[0].startswith(note)
+    assert "acme" not in {found.backend for found in offer.ep_devices}
     assert "embedded" in {found.backend for found in offer.ep_devices}
+
+
+def test_a_plugin_that_rates_with_another_word_is_told_so(plugins: _Installed) -> None:
+    device = EpDevice(ep_name="AcmeExecutionProvider", device=_CPU, backend="acme")
+    plugins["AcmeExecutionProvider"] = type("Odd", (_Odd,), {"reported": [device]})
+    offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), ep="AcmeExecutionProvider")
+
+    with pytest.raises(ExecutionProviderError, match="rated a compatibility string 'fine', which is no Compiled"):
+        offer.compatibility(device, "x")
+
+
+@pytest.mark.requirement("K08")
+def test_a_plugin_may_report_that_it_reports_no_devices(plugins: _Installed) -> None:
+    device = EpDevice(ep_name="AcmeExecutionProvider", device=None, backend="acme")
+    plugins["AcmeExecutionProvider"] = type("Odd", (_Odd,), {"reported": [device]})
+
+    offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), ep="AcmeExecutionProvider")
+
+    assert device in offer.ep_devices
+    assert offer.notes == ()
+
+
+def test_two_backends_of_one_ep_are_both_offered(plugins: _Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: ("AcmeExecutionProvider",))
+    plugins["AcmeExecutionProvider"] = AcmeFactory
+
+    found = available_factories([_CPU], named=["AcmeExecutionProvider"]).factories
+
+    assert [each.backend for each in found if each.ep_name == "AcmeExecutionProvider"] == ["acme", "onnxruntime"]
 
 
 def test_importing_every_factory_imports_nothing_heavy() -> None:
@@ -197,7 +277,7 @@ def test_importing_every_factory_imports_nothing_heavy() -> None:
 
 
 def test_several_distributions_of_onnxruntime_are_noted(
-    plugins: dict[str, _EntryPoint], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    plugins: _Installed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from ortpkg.providers.installed_distribution import InstalledDistribution
 
