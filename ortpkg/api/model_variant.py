@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
+from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, UsageError, quoted
+from ortpkg.names import did_you_mean
 from ortpkg.package.executor_info import ORT
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo
 from ortpkg.selection.verdict import Selection, Verdict
 
 if TYPE_CHECKING:
+    from ortpkg.api.onnxruntime_args import OnnxRuntimeArgs
     from ortpkg.api.package_verification import Verification
+    from ortpkg.devices.hardware import EpDevice
     from ortpkg.package.hashing import Progress
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
@@ -74,10 +77,12 @@ class ModelVariant:
 
         Of a variant that was selected for another machine (``profile=``), that of a selection made on this one.
 
-        Raises NoSuitableVariantError, with every reason, where it can run nowhere here.
+        Raises NoSuitableVariantError, with every reason, where it can run nowhere here, and UsageError for a backend
+        that does not exist.
         """
         if self.selection.machine:
             return self._on_this_machine().verdict(backend=backend)
+        self._check_backend(backend)
         best = self.selection.best
         if best is not None and best.variant == self.info and _is_on(best, backend):
             return best
@@ -89,6 +94,18 @@ class ModelVariant:
         raise NoSuitableVariantError(
             f"variant {quoted(self.name)} cannot run on this machine{on}:\n{reasons}", selection=self.selection
         )
+
+    def _check_backend(self, backend: str) -> None:
+        if backend == "auto":
+            return
+        from ortpkg.providers.plugins import BUILT_IN_BACKENDS  # loaded by every selection on this machine
+
+        offered = [each.ep_device.backend for each in self.selection.verdicts if each.ep_device is not None]
+        known = list(dict.fromkeys(("auto", *BUILT_IN_BACKENDS, *offered)))
+        if backend not in known:
+            raise UsageError(
+                f"there is no backend {quoted(backend)}{did_you_mean(backend, known)}; known are: {', '.join(known)}"
+            )
 
     def verify(self, *, progress: Progress | None = None) -> Verification:
         """Compares the files that a session on it loads with digests.json; the rest is ``ortpkg.verify``'s.
@@ -136,6 +153,58 @@ class ModelVariant:
         session = self._session(path, verdict, sess_options)
         verifier.verify_again()
         return session
+
+    def onnxruntime_args(self, sess_options: Any = None, *, verify: bool | None = None) -> OnnxRuntimeArgs:
+        """The arguments for an ``onnxruntime.InferenceSession`` of the application's own on this variant.
+
+        ``onnxruntime.InferenceSession(**variant.onnxruntime_args())`` runs it where selection put it: with its
+        execution provider, on its device, with the options of the package that the option policy allows.
+
+        Args:
+            sess_options: the application's own ``onnxruntime.SessionOptions``; the execution provider is added to it.
+                As with :meth:`create_session` it replaces the package's session options.
+            verify: as with :meth:`create_session`.
+
+        Raises:
+            NoSuitableVariantError: the onnxruntime that is installed here cannot run it; the message says what could.
+            ExecutionProviderError: onnxruntime cannot be loaded, or the device that was selected has vanished.
+            The others are those of :meth:`create_session`.
+        """
+        # onnxruntime and what judges options are loaded only where an application asks.
+        from ortpkg.api.onnxruntime_args import make_onnxruntime_args
+        from ortpkg.api.option_policy import path_options_of, provider_options_of, session_options_of
+
+        path = self._runnable_path()
+        ep_device = self._onnxruntime_device()
+        if verify if verify is not None else self._package.compat is None:
+            self.verify()
+        has_own = sess_options is not None
+        options_of = path_options_of if has_own else session_options_of
+        return make_onnxruntime_args(
+            path,
+            ep_device,
+            session_options=options_of(self.info, self._package, trust=self._trust),
+            provider_options=provider_options_of(
+                self.info, self._package, ep_device, trust=self._trust, has_own_options=has_own
+            ),
+            sess_options=sess_options,
+        )
+
+    def _onnxruntime_device(self) -> EpDevice:
+        """Where onnxruntime runs it; NoSuitableVariantError, with what would run it instead, where it does not."""
+        try:
+            found = self.verdict(backend="onnxruntime").ep_device
+        except NoSuitableVariantError as error:
+            others = dict.fromkeys(each.ep_device.backend for each in self.eligible_verdicts() if each.ep_device)
+            instead = f"; create_session() runs it on {', '.join(others)}" if others else ""
+            raise NoSuitableVariantError(
+                f"the onnxruntime that is installed here cannot run variant {quoted(self.name)}"
+                f"{f' ({self.constraints.ep})' if self.constraints.ep else ''}{instead}\n{error}",
+                selection=self.selection,
+            ) from error
+        if found is None:
+            raise NoSuitableVariantError(f"variant {quoted(self.name)} has no EP device", selection=self.selection)
+        return found
 
     def _session(self, path: Path, verdict: Verdict, sess_options: SessionOptions | None) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
