@@ -128,6 +128,8 @@ def validate(
     targets: Iterable[str] = (),
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
+    compat: str | None = None,
+    allow_external_paths: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Finding, ...]:
     """Every finding of a package: documents, models and their data files, selection, names, digests, samples.
@@ -137,15 +139,17 @@ def validate(
         targets: readers (``rules.TARGETS``) to say of what they would do with the package; such findings name them.
         select, ignore: ids of rules, or prefixes of ids ("ORT1"), that are wanted or not; the longest one that fits a
             rule decides. Errors that keep the package from being opened are always among the findings.
+        compat: "onnxruntime-1.31": of the documents, only what keeps that release from opening them is an error.
+        allow_external_paths: follow paths out of a package whose layout is "installed".
         progress: called with (file, bytes done, bytes in total) while files are hashed.
 
     Raises:
         PackageNotFoundError: there is no directory at ``root``.
-        UsageError: a target or rule is not known.
+        UsageError: a target, rule or release is not known.
     """
     wanted = rule_filter(select, ignore)
     known_targets = check_targets(targets)
-    info, findings = check_package(root)
+    info, findings = check_package(root, compat=compat, allow_external_paths=allow_external_paths)
     found = [each for each in findings if wanted.wants(each.rule) or (info is None and each.severity is Severity.ERROR)]
     if info is not None:
         package = CheckedPackage(info=info, models=open_models(info), targets=known_targets, progress=progress)

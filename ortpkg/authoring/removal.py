@@ -57,11 +57,11 @@ def _files_of_variant(package: PackageInfo, variant: VariantInfo, others: list[V
     )
     if is_below_component and not any(_touches(variant.directory, other) for other in others):
         return _relative(package, [variant.directory])
-    neighbours = [_used_files(other) for other in others if _touches(variant.directory, other)]
+    neighbours = [used_files(other) for other in others if _touches(variant.directory, other)]
     if any(files is None for files in neighbours):
         return ()  # nobody can say which files a set of files, or a damaged model, needs
     used = {path for files in neighbours for path in files or ()}
-    return _relative(package, [path for path in _used_files(variant) or () if path not in used])
+    return _relative(package, [path for path in used_files(variant) or () if path not in used])
 
 
 def check_component_is_free(package: PackageInfo, component: str) -> None:
@@ -84,7 +84,7 @@ def _touches(directory: Path, variant: VariantInfo) -> bool:
     return any(path.is_relative_to(directory) for path in paths) or directory.is_relative_to(variant.directory)
 
 
-def _used_files(variant: VariantInfo) -> list[Path] | None:
+def used_files(variant: VariantInfo) -> list[Path] | None:
     """The model file and its data files; None for a set of files, or a model that cannot be read."""
     if variant.model_path is None:
         return None

@@ -15,6 +15,7 @@ from ortpkg.authoring.document_edits import removing_variants
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, edited_plan, new_package
 from ortpkg.authoring.removal import files_of_variants
+from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP, resolve_ep_name
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
@@ -53,12 +54,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSize:
-    """A variant and the bytes of its folder; those of a folder that variants share count for each of them."""
+    """A variant and the bytes of its files: its own (``nbytes``), and those that other variants use too."""
 
     component: str
     variant: str
     nbytes: int
     is_kept: bool
+    shared_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,11 +276,13 @@ def _without_assets(
 
 def _report(package: PackageInfo, kept: Collection[VariantInfo], result: PackageInfo, before: int) -> SlimReport:
     keys = {(variant.component_name, variant.name) for variant in kept}
+    nbytes = variant_sizes(package)
     sizes = tuple(
         VariantSize(
             component=variant.component_name,
             variant=variant.name,
-            nbytes=_total_nbytes(variant.directory),
+            nbytes=nbytes[variant.component_name, variant.name].own_nbytes,
+            shared_nbytes=nbytes[variant.component_name, variant.name].shared_nbytes,
             is_kept=(variant.component_name, variant.name) in keys,
         )
         for variant in _variants(package)

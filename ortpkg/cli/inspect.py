@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.cli.parameters import JsonOption, PackageArgument
+from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
+from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, PackageArgument
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.errors import ExitCode
 from ortpkg.package.frozen import thaw
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 
 
-def command(package: PackageArgument, as_json: JsonOption = False) -> int:
+def command(
+    package: PackageArgument,
+    compat: CompatOption = None,
+    allow_external_paths: ExternalPathsOption = False,
+    as_json: JsonOption = False,
+) -> int:
     """Show a package's component models, their variants and what each variant needs."""
     output = Output(is_json=as_json)
-    info = ModelPackage(package).info
+    info = ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths).info
     if as_json:
         output.json("package", package_json(info))
         return ExitCode.DONE
@@ -27,20 +34,28 @@ def command(package: PackageArgument, as_json: JsonOption = False) -> int:
     for label, values in (("inputs", info.inputs), ("outputs", info.outputs)):
         if values:
             output.line(f"{label}: {', '.join(map(_value_text, values))}")
+    sizes = variant_sizes(info)
     for component in info.components:
+        own = [sizes[component.name, variant.name] for variant in component.variants]
+        shares = any(each.shared_nbytes for each in own)
         output.table(
             [
                 *map(Column, ("variant", "ep", "device", "architecture", "data types", "quantization")),
-                Column("size", is_numeric=True),
+                Column("own size" if shares else "size", is_numeric=True),
+                *([Column("shared", is_numeric=True)] if shares else []),
             ],
-            [_variant_row(variant) for variant in component.variants],
+            [
+                (*_variant_row(variant), *_size_texts(size, shares=shares))
+                for variant, size in zip(component.variants, own, strict=True)
+            ],
             title=f"component model {component.name}",
         )
     return ExitCode.DONE
 
 
 def package_json(info: PackageInfo) -> dict[str, Any]:
-    """A package as JSON; paths are relative to its root."""
+    """A package as JSON; paths are relative to its root, but absolute where they lead out of it."""
+    sizes = variant_sizes(info)
     return {
         "name": info.name,
         "version": info.version,
@@ -55,20 +70,24 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
             {
                 "name": component.name,
                 "metadata": thaw(component.metadata),
-                "variants": [_variant_json(info, variant) for variant in component.variants],
+                "variants": [
+                    _variant_json(info, variant, sizes[component.name, variant.name]) for variant in component.variants
+                ],
             }
             for component in info.components
         ],
     }
 
 
-def _variant_json(info: PackageInfo, variant: VariantInfo) -> dict[str, Any]:
+def _variant_json(info: PackageInfo, variant: VariantInfo, size: VariantBytes) -> dict[str, Any]:
     constraints = variant.constraints
     return {
         "name": variant.name,
-        "directory": variant.directory.relative_to(info.root).as_posix(),
-        "model_path": None if variant.model_path is None else variant.model_path.relative_to(info.root).as_posix(),
-        "nbytes": directory_nbytes(variant),
+        "directory": _path_text(info, variant.directory),
+        "model_path": None if variant.model_path is None else _path_text(info, variant.model_path),
+        "nbytes": size.own_nbytes + size.shared_nbytes,
+        "own_nbytes": size.own_nbytes,
+        "shared_nbytes": size.shared_nbytes,
         "constraints": {
             "ep": constraints.ep,
             "device": constraints.device,
@@ -99,13 +118,16 @@ def _variant_row(variant: VariantInfo) -> tuple[str, ...]:
         constraints.architecture or "any",
         ", ".join(map(str, data_types)) if isinstance(data_types, tuple) else str(data_types),
         str(variant.metadata.get("quantization") or "none"),
-        nbytes_text(directory_nbytes(variant)),
     )
 
 
-def directory_nbytes(variant: VariantInfo) -> int:
-    """Bytes of the files in the variant's directory, links not followed."""
-    return sum(path.lstat().st_size for path in variant.directory.rglob("*") if path.is_file())
+def _size_texts(size: VariantBytes, *, shares: bool) -> tuple[str, ...]:
+    own = nbytes_text(size.own_nbytes)
+    return (own, nbytes_text(size.shared_nbytes)) if shares else (own,)
+
+
+def _path_text(info: PackageInfo, path: Path) -> str:
+    return (path.relative_to(info.root) if path.is_relative_to(info.root) else path).as_posix()
 
 
 def _value_text(value: ValueInfo) -> str:

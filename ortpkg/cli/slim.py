@@ -62,7 +62,13 @@ def command(
         )
     if as_json:
         sizes = [
-            {"component": each.component, "variant": each.variant, "nbytes": each.nbytes, "kept": each.is_kept}
+            {
+                "component": each.component,
+                "variant": each.variant,
+                "nbytes": each.nbytes,
+                "shared_nbytes": each.shared_nbytes,
+                "kept": each.is_kept,
+            }
             for each in report.variants
         ]
         totals = {"before_nbytes": report.before_nbytes, "after_nbytes": report.after_nbytes}
@@ -74,10 +80,17 @@ def command(
 
 def _print(report: SlimReport, output: Output) -> None:
     rows = [
-        (each.component, each.variant, nbytes_text(each.nbytes), "kept" if each.is_kept else "dropped")
+        (
+            each.component,
+            each.variant,
+            nbytes_text(each.nbytes),
+            nbytes_text(each.shared_nbytes) if each.shared_nbytes else "",
+            "kept" if each.is_kept else "dropped",
+        )
         for each in report.variants
     ]
-    columns = [Column("component"), Column("variant"), Column("size", is_numeric=True), Column("")]
+    sizes = [Column("own size", is_numeric=True), Column("shared", is_numeric=True)]
+    columns = [Column("component"), Column("variant"), *sizes, Column("")]
     output.table(columns, rows)
     saved = nbytes_text(max(0, report.before_nbytes - report.after_nbytes))
     output.note(f"{nbytes_text(report.after_nbytes)} of {nbytes_text(report.before_nbytes)} are left, {saved} saved")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.authoring.package_checks import validate
-from ortpkg.cli.parameters import JsonOption, PackageArgument, StrictOption
+from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, PackageArgument, StrictOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, finding_json, print_findings
 from ortpkg.errors import ExitCode, Finding, Severity, UsageError
@@ -50,13 +50,23 @@ def command(
     target: TargetOption = None,
     output_format: FormatOption = FindingFormat.TEXT,
     strict: StrictOption = False,
+    compat: CompatOption = None,
+    allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Check a package's documents, models, files, selection and samples; print every finding at once."""
     if as_json and output_format is FindingFormat.SARIF:
         raise UsageError("--json means --format json: leave it out for SARIF")
     with copy_progress() as progress:
-        findings = validate(package, targets=target or (), select=select or (), ignore=ignore or (), progress=progress)
+        findings = validate(
+            package,
+            targets=target or (),
+            select=select or (),
+            ignore=ignore or (),
+            compat=compat,
+            allow_external_paths=allow_external_paths,
+            progress=progress,
+        )
     _print(package, findings, FindingFormat.JSON if as_json else output_format)
     if any(finding.severity is Severity.ERROR for finding in findings):
         return ExitCode.PACKAGE

@@ -132,3 +132,26 @@ def test_diff_shows_weights_constraints_and_operators(ortpkg: RunCommand, packag
 
 def test_diff_of_what_is_no_package_is_an_error_not_a_difference(ortpkg: RunCommand, package: Path) -> None:
     assert ortpkg("diff", package, package / "models").code == 4
+
+
+def test_inspect_and_slim_tell_own_bytes_from_shared_ones(ortpkg: RunCommand, package: Path) -> None:
+    assert "shared" not in ortpkg("inspect", package).out
+    apart = {
+        each["name"]: each for each in ortpkg("inspect", package, "--json").json["component_models"][0]["variants"]
+    }
+    assert ortpkg("dedup", package).code == 0
+
+    shown = ortpkg("inspect", package)
+    variants = {
+        each["name"]: each for each in ortpkg("inspect", package, "--json").json["component_models"][0]["variants"]
+    }
+
+    assert "own size" in shown.out
+    assert "shared" in shown.out
+    assert {each["shared_nbytes"] for each in apart.values()} == {0}
+    assert {each["shared_nbytes"] for each in variants.values()} == {4096}
+    assert all(0 < each["own_nbytes"] < 1024 for each in variants.values())
+    assert all(each["nbytes"] == each["own_nbytes"] + 4096 for each in variants.values())
+
+    slimmed = ortpkg("slim", package, "--device", "cpu", "--in-place", "--json")
+    assert [(each["shared_nbytes"], each["kept"]) for each in slimmed.json["variants"]] == [(4096, True), (4096, False)]

@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, Severity
+from ortpkg.errors import OrtpkgError, Severity
 from ortpkg.package.digests import STAGING_PREFIX, check_digests
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.reader import open_package
@@ -98,7 +98,7 @@ def _problem_of_what_is_left(scenario: Scenario, expected: Expectation, folder: 
     elif state not in (expected.before, expected.after):
         return f"neither the old package nor the new one: {state}"
     # It refuses where only tidying up was left; then the next command on the package does that.
-    with contextlib.suppress(AuthoringError):
+    with contextlib.suppress(OrtpkgError):
         scenario.run(folder)
     if target.is_dir():
         recover(target)
@@ -148,7 +148,7 @@ def _run_in_a_process(scenario: Scenario, folder: Path, index: int, stop: Stop) 
             with _before(_stopping(index, stop)):
                 scenario.run(folder)
             status = 0
-        except AuthoringError:
+        except OrtpkgError:
             status = 1
         finally:
             os._exit(status)

@@ -1,0 +1,78 @@
+"""How many bytes each variant takes: its own, and those that it shares with other variants."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+
+VariantKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantBytes:
+    """Sizes of files; links are not followed.
+
+    Attributes:
+        own_nbytes: of files that no other variant uses: what removing the variant frees.
+        shared_nbytes: of files that others use too.
+    """
+
+    own_nbytes: int
+    shared_nbytes: int
+
+
+def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
+    """(component, variant) → its sizes.
+
+    Models are opened only where variants share a folder, to see which files of it each of them uses; one that cannot be
+    read, or is a set of files, uses all of its folder.
+    """
+    variants = [variant for component in package.components for variant in component.variants]
+    files = {_key(variant): _files_of(variant, variants) for variant in variants}
+    users = Counter(file for used in files.values() for file in used)
+    return {
+        key: VariantBytes(
+            own_nbytes=sum(nbytes for file, nbytes in used.items() if users[file] == 1),
+            shared_nbytes=sum(nbytes for file, nbytes in used.items() if users[file] > 1),
+        )
+        for key, used in files.items()
+    }
+
+
+def _key(variant: VariantInfo) -> VariantKey:
+    return variant.component_name, variant.name
+
+
+def _files_of(variant: VariantInfo, variants: list[VariantInfo]) -> dict[Path, int]:
+    """Every file that the variant uses, and its size."""
+    is_shared = any(other is not variant and _overlap(variant.directory, other.directory) for other in variants) or any(
+        variant.session_options.get(key) for key in PATH_SESSION_OPTIONS
+    )
+    if is_shared and variant.model_path is not None:
+        from ortpkg.authoring.removal import used_files  # onnx; most variants have a folder of their own
+
+        used = used_files(variant)
+        if used is not None:
+            return _sizes(used)
+    return _sizes([Path(parent, name) for parent, _, names in os.walk(variant.directory) for name in names])
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def _sizes(paths: list[Path]) -> dict[Path, int]:
+    """Files that cannot be looked at count as nothing."""
+    found = {}
+    for path in paths:
+        try:
+            found[path.resolve()] = path.lstat().st_size
+        except OSError:
+            continue
+    return found
