@@ -35,6 +35,7 @@ SCHEMA_NAMES = (
     "samples",
     "digests",
     "machine_profile",
+    "selection",
 )
 
 _MOST_FINDINGS = 1000  # a document with more is not written by mistake

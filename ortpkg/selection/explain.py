@@ -109,22 +109,26 @@ def _variants(selection: Selection) -> Iterable[Explanation]:
             label=f"{quoted(name)}: {leading.reason}",
             status=_status(leading),
             code=leading.code.value,
-            children=tuple(_verdict_lines(verdicts)),
+            children=tuple(_verdict_lines(verdicts, leading)),
         )
 
 
-def _verdict_lines(verdicts: Sequence[Verdict]) -> Iterable[Explanation]:
-    """A line per distinct judgement; EP devices that share one are named together."""
+def _verdict_lines(verdicts: Sequence[Verdict], leading: Verdict) -> Iterable[Explanation]:
+    """A line per distinct judgement; EP devices that share one are named together, those of other EPs counted."""
     groups: dict[tuple[ReasonCode, str, tuple[str, ...]], list[Verdict]] = {}
     for verdict in verdicts:
         groups.setdefault((verdict.code, verdict.reason, verdict.notes), []).append(verdict)
     for (code, reason, notes), members in groups.items():
-        where = "; ".join(ep_device_label(member.ep_device) for member in members)
+        if code is ReasonCode.EP_MISMATCH and len(groups) > 1:
+            where = f"{len(members)} of another EP" if len(members) > 1 else ep_device_label(members[0].ep_device)
+        else:
+            where = "; ".join(ep_device_label(member.ep_device) for member in members)
+        label = where if reason == leading.reason else f"{where}: {reason}"
         rating = members[0].compatibility
         details = tuple(_line(note) for note in notes)
         if members[0].variant.constraints.ep_compatibility_info:
             details = (_line(f"compatibility: {rating.value}"), *details)
-        yield Explanation(label=f"{where}: {reason}", status=_status(members[0]), code=code.value, children=details)
+        yield Explanation(label=label, status=_status(members[0]), code=code.value, children=details)
 
 
 def _status(verdict: Verdict) -> Status:

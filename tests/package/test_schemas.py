@@ -101,6 +101,18 @@ VALID: dict[str, list[dict[str, Any]]] = {
             "software": {"onnxruntime": "1"}, "additional_metadata": None,
         },
     ],
+    "selection": [
+        {
+            "schema_version": 1, "component": "c", "policy": "default", "device": None, "ep": None,
+            "check_architecture": False, "limits": ["size up to 1 B"], "machine": None, "selected": None,
+            "verdicts": [{
+                "variant": "v", "ep": None, "backend": None, "device": None, "ep_device": None,
+                "code": "EP_NOT_AVAILABLE", "reason": "r", "eligible": False, "compatibility": "EP_NOT_APPLICABLE",
+                "rank": None, "decided_by": None, "notes": [],
+            }],
+            "ties": [], "unpredictable": [], "warnings": [], "hardware": [], "ep_devices": [],
+        }
+    ],
 }  # fmt: skip
 
 

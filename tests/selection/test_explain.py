@@ -25,20 +25,10 @@ def test_the_tree_says_what_was_considered_and_why_each_variant_fell(machines: A
         "    [plain] OpenVINOExecutionProvider (openvino) on CPU (Core Ultra)",
         "    [plain] CPUExecutionProvider (embedded) on CPU (Core Ultra)",
         "  [rejected] DEVICE_NOT_REQUESTED 'cpu': only a GPU was asked for; this is a CPU",
-        (
-            "    [rejected] EP_MISMATCH OpenVINOExecutionProvider (openvino) on NPU (AI Boost); "
-            "OpenVINOExecutionProvider (openvino) on GPU (Arc); "
-            "OpenVINOExecutionProvider (openvino) on CPU (Core Ultra): it is for 'CPUExecutionProvider'"
-        ),
-        (
-            "    [rejected] DEVICE_NOT_REQUESTED CPUExecutionProvider (embedded) on CPU (Core Ultra): "
-            "only a GPU was asked for; this is a CPU"
-        ),
+        "    [rejected] EP_MISMATCH 3 of another EP: it is for 'CPUExecutionProvider'",
+        "    [rejected] DEVICE_NOT_REQUESTED CPUExecutionProvider (embedded) on CPU (Core Ultra)",
         "  [rejected] DEVICE_NOT_REQUESTED 'ov-npu': only a GPU was asked for; this is an NPU",
-        (
-            "    [rejected] DEVICE_NOT_REQUESTED OpenVINOExecutionProvider (openvino) on NPU (AI Boost): "
-            "only a GPU was asked for; this is an NPU"
-        ),
+        "    [rejected] DEVICE_NOT_REQUESTED OpenVINOExecutionProvider (openvino) on NPU (AI Boost)",
         (
             "    [rejected] DEVICE_MISMATCH OpenVINOExecutionProvider (openvino) on GPU (Arc): "
             "it needs an NPU; this EP device is a GPU"
@@ -52,7 +42,7 @@ def test_the_tree_says_what_was_considered_and_why_each_variant_fell(machines: A
             "it is for 'OpenVINOExecutionProvider'"
         ),
         "  [rejected] EP_NOT_AVAILABLE 'cuda': 'CUDAExecutionProvider' is not available here",
-        "    [rejected] EP_NOT_AVAILABLE no execution provider: 'CUDAExecutionProvider' is not available here",
+        "    [rejected] EP_NOT_AVAILABLE no execution provider",
     ]
 
 
