@@ -279,14 +279,25 @@ class Graph:
 
         Graph outputs keep their name: a caller that must also replace an output rewires the producer instead.
         """
-        for node in self.consumer_nodes(old):
-            self._remove_uses(node)
-            node.inputs = tuple(new if value == old else value for value in node.inputs)
+        if old == new:
+            return
+        # Only the uses of these two values change: a consumer may have thousands of other inputs.
+        slots_of: dict[int, list[int]] = {}
+        for use in self._uses.pop(old, ()):
+            slots_of.setdefault(use.node_index, []).append(use.slot)
+        for index, slots in slots_of.items():
+            node = self._nodes[index]
+            inputs = list(node.inputs)
+            for slot in slots:
+                if slot >= 0:
+                    inputs[slot] = new
+                    self._add_use(new, Use(index, slot))
+            node.inputs = tuple(inputs)
             if old in node.implicit_inputs:
                 node.implicit_inputs = tuple(dict.fromkeys(new if v == old else v for v in node.implicit_inputs))
+                self._add_use(new, Use(index, -1))
                 for subgraph in node.subgraphs.values():
                     subgraph.replace_outer_uses(old, new)
-            self._add_uses(node)
 
     def replace_outer_uses(self, old: str, new: str) -> None:
         """In a sub-graph: takes the outer value ``new`` for ``old`` everywhere, its outputs included."""
@@ -353,6 +364,10 @@ class Graph:
 
     def _add_uses(self, node: Node) -> None:
         for value, use in self._uses_of(node):
+            self._add_use(value, use)
+
+    def _add_use(self, value: str, use: Use) -> None:
+        if value:
             self._uses.setdefault(value, {})[use] = None
 
     def _remove_uses(self, node: Node) -> None:

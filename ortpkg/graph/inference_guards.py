@@ -6,7 +6,7 @@ Found by fuzzing onnx 1.23: every operator and version with missing, untyped, od
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import onnx
 
@@ -16,7 +16,7 @@ from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.proto_walk import walk_graphs, walk_nodes
 
 #: Operators whose inference reads the type of an input without asking whether there is one.
-CRASHES_ON_UNTYPED = frozenset({"DictVectorizer", "LabelEncoder", "RegexFullMatch"})
+CRASHES_ON_UNTYPED = frozenset({"DictVectorizer", "EyeLike", "LabelEncoder", "RegexFullMatch", "TreeEnsemble"})
 _HIDDEN_DOMAIN = "ortpkg.hidden"
 
 _TERM = r"[A-Za-z ]*(?:\.\.\.[A-Za-z ]*)?"
@@ -60,8 +60,13 @@ def hide_nodes_that_crash(proto: onnx.ModelProto) -> int:
         for values in (graph.input, graph.output, graph.value_info):
             typed |= {value.name for value in values if value.type.WhichOneof("value")}
     hidden = [node for node in nodes if not typed.issuperset(node.input)]
-    for node in hidden:
-        node.domain = _HIDDEN_DOMAIN
-    if hidden:
-        proto.opset_import.add(domain=_HIDDEN_DOMAIN, version=1)  # or inference refuses the whole model
+    hide(proto, hidden)
     return len(hidden)
+
+
+def hide(proto: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Gives ``nodes`` of ``proto`` a domain that inference does not know."""
+    for node in nodes:
+        node.domain = _HIDDEN_DOMAIN
+    if all(opset.domain != _HIDDEN_DOMAIN for opset in proto.opset_import):
+        proto.opset_import.add(domain=_HIDDEN_DOMAIN, version=1)  # or inference refuses the whole model

@@ -26,6 +26,7 @@ from ortpkg.graph.value_types import element_type_from_number
 Array = npt.NDArray[Any]
 
 _MOST_DIMENSIONS = 64  # numpy's own limit
+_MOST_ELEMENTS = (1 << 63) // 16 - 1  # likewise, in bytes, for the widest elements
 _UNTYPED_FIELDS = {
     ElementType.FLOAT: "float_data",
     ElementType.COMPLEX64: "float_data",
@@ -193,6 +194,9 @@ def _checked_shape(dims: Any, where: str) -> tuple[int, ...]:
         raise ModelFileError(f"{where} has a negative dimension: {shape}")
     if len(shape) > _MOST_DIMENSIONS:
         raise ModelFileError(f"{where} has {len(shape)} dimensions; at most {_MOST_DIMENSIONS} are supported")
+    if prod(dimension for dimension in shape if dimension) > _MOST_ELEMENTS:
+        # An empty tensor too: numpy counts what its other dimensions would make.
+        raise ModelFileError(f"{where} has the dimensions {list(shape)}; no machine can count so many elements")
     return shape
 
 

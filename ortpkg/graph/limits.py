@@ -14,11 +14,13 @@ class ModelLimits:
     Attributes:
         model_nbytes: of the ONNX file itself, without external data. Protobuf allows no message of 2 GiB.
         node_count: of all graphs together, with functions inlined.
+        inlined_node_count: of one call of a function, with the functions that it calls inlined.
         subgraph_depth: graphs within graphs, and functions calling functions.
         dense_nbytes: of a sparse initializer when made dense.
     """
 
     model_nbytes: int = 2 * _GIB - 1
     node_count: int = 2_000_000
+    inlined_node_count: int = 200_000
     subgraph_depth: int = 32
     dense_nbytes: int = 2 * _GIB

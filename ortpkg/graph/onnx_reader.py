@@ -25,6 +25,7 @@ from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
 from ortpkg.graph.onnx_attributes import attribute_kind, attribute_value
 from ortpkg.graph.proto_text import entries_of, text_of
+from ortpkg.graph.schema_checks import verify_schemas
 from ortpkg.graph.schemas import resolve_since_version
 from ortpkg.graph.value_types import value_type_from_proto
 
@@ -105,6 +106,7 @@ class _Reader:
         self._limits = limits
         self._node_count = 0
         self._defined: dict[Graph, set[str]] = {}
+        self._inlined_sizes: dict[FunctionId, int] = {}
         self._functions: dict[FunctionId, onnx.FunctionProto] = {
             (_domain(function.domain), function.name, function.overload): function
             for function in model_file.proto.functions
@@ -116,6 +118,7 @@ class _Reader:
         graph = Graph(text_of(proto.graph.name, "graph name"), opset_imports=opset_imports)
         self._fill(_Scope(graph, graph.opset_imports), proto.graph)
         verify_graph(graph)
+        verify_schemas(graph)
         return Model(
             graph=graph,
             ir_version=proto.ir_version,
@@ -213,6 +216,7 @@ class _Reader:
                 raise InvalidGraphError(f"the model has more than {self._limits.node_count} nodes, functions inlined")
             function = self._functions.get((_domain(proto.domain), proto.op_type, proto.overload))
             if function is not None:
+                self._check_inlined_size(proto, function)
                 self._inline(scope, proto, function)
             else:
                 self._add_node(scope, proto)
@@ -267,6 +271,30 @@ class _Reader:
         return Attribute(kind, attribute_value(proto, kind, self._tensors))
 
     # --- functions ---------------------------------------------------------------------------------------------------
+
+    def _check_inlined_size(self, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
+        """Refuses a call that stands for too many nodes before one of them is made: functions can double each other."""
+        most = min(self._limits.inlined_node_count, self._limits.node_count)
+        if self._inlined_size(function, 0) > most:
+            raise InvalidGraphError(
+                f"node {quoted(call.name)} calls {quoted(function.name)}: "
+                f"the model has more than {most} nodes, functions inlined",
+                node_name=call.name,
+            )
+
+    def _inlined_size(self, function: onnx.FunctionProto, depth: int) -> int:
+        """Nodes of the function and of those that it calls, without its sub-graphs'."""
+        key = _domain(function.domain), function.name, function.overload
+        if key not in self._inlined_sizes:
+            if depth > self._limits.subgraph_depth:
+                return 0  # inlining refuses it, by its depth
+            called = (
+                self._functions.get((_domain(node.domain), node.op_type, node.overload)) for node in function.node
+            )
+            self._inlined_sizes[key] = sum(
+                1 if inner is None else self._inlined_size(inner, depth + 1) for inner in called
+            )
+        return self._inlined_sizes[key]
 
     def _inline(self, scope: _Scope, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
         """Adds the function's nodes in place of ``call``, under names of their own."""

@@ -15,6 +15,7 @@ import onnx.shape_inference
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Graph, Initializer
 from ortpkg.graph.inference_guards import CRASHES_ON_UNTYPED, all_graphs, hide_nodes_that_crash, verify_equations
+from ortpkg.graph.inference_sizes import infer_following_data
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, tensor_header, to_model_proto
 from ortpkg.graph.schemas import schema_of
@@ -94,7 +95,7 @@ def _infer(model: Model, *, only_undefined_operators: bool) -> tuple[onnx.GraphP
     names = _dimension_names(model.graph)
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info(_NAMES_IN_USE, int(ElementType.FLOAT), names))
     try:
-        return onnx.shape_inference.infer_shapes(proto, data_prop=True).graph, hidden_count
+        return infer_following_data(proto), hidden_count
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         _log.info("shape inference failed: %s", quoted(error))
         return None, hidden_count

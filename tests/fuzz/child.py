@@ -1,0 +1,96 @@
+"""Attacks the engine with a range of seeds, in a process of its own: ``python -m tests.fuzz.child FIRST STOP [OP]``.
+
+Prints one line of JSON per finding, and the seed it is at, flushed, so that whoever started it knows what killed it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import logging
+import resource
+import sys
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ortpkg.errors import OrtpkgError
+from ortpkg.graph.types import ElementType, SequenceType, TensorType, numpy_dtype
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
+from tests.fuzz.random_models import random_feeds, random_model
+
+#: A case that takes longer hangs: a run may take TIMEOUT_S, and stops between nodes.
+HANG_S = 20
+TIMEOUT_S = 2.0
+MEMORY_LIMIT_NBYTES = 64 << 20
+#: What the process may grow by in one case: the run's limit, and the copies that start-up makes of small things.
+_MOST_GROWTH_KIB = 512 << 10
+
+
+def main(arguments: list[str]) -> int:
+    first, stop = int(arguments[0]), int(arguments[1])
+    op_type = arguments[2] if len(arguments) > 2 else ""
+    faulthandler.enable()
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
+    for seed in range(first, stop):
+        print(f"seed {seed}", flush=True)
+        faulthandler.dump_traceback_later(HANG_S, exit=True)
+        before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        problem = attack(seed, op_type)
+        grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
+        if problem is None and grown_kib > _MOST_GROWTH_KIB:
+            problem = f"memory: grew by {grown_kib >> 10} MiB"
+        if problem is not None:
+            print("finding " + json.dumps({"seed": seed, "problem": problem}), flush=True)
+    faulthandler.cancel_dump_traceback_later()
+    print("done", flush=True)
+    return 0
+
+
+def attack(seed: int, op_type: str = "") -> str | None:
+    """Makes a session of the seed's model and runs it; what is wrong with how that ends, None where nothing is."""
+    try:
+        model = random_model(seed, op_type).SerializeToString()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise AssertionError(f"the fuzzer itself failed at seed {seed}") from error
+    options = SessionOptions(memory_limit_nbytes=MEMORY_LIMIT_NBYTES, timeout_s=TIMEOUT_S)
+    options.graph_optimization_level = (
+        GraphOptimizationLevel.ORT_ENABLE_ALL if seed % 3 else GraphOptimizationLevel.ORT_DISABLE_ALL
+    )
+    if seed % 7 == 0:
+        options.execution_mode = ExecutionMode.ORT_PARALLEL
+        options.inter_op_num_threads = 2
+    try:
+        with InferenceSession(model, options) as session:
+            feeds = random_feeds(seed, [_input_of(declared) for declared in session.get_inputs()])
+            for declared in session.get_inputs():
+                if isinstance(declared.value_type, SequenceType):
+                    feeds[declared.name] = [feeds[declared.name]]
+            for _ in range(3):
+                session.run(None, feeds)
+    except OrtpkgError as error:
+        text = str(error)
+        return None if text.isprintable() else f"unprintable message: {text!a}"
+    except Exception:  # noqa: BLE001 - that is what is looked for
+        return "untyped: " + "".join(traceback.format_exc().splitlines(keepends=True)[-12:])
+    return None
+
+
+def _input_of(declared: Any) -> tuple[str, Any, Any]:
+    found = declared.value_type
+    while not isinstance(found, TensorType) and hasattr(found, "element"):
+        found = found.element
+    if not isinstance(found, TensorType) or found.element_type is ElementType.UNDEFINED:
+        return declared.name, np.dtype(np.float32), None
+    return declared.name, numpy_dtype(found.element_type), found.shape
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

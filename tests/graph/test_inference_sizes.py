@@ -1,0 +1,103 @@
+"""Shape inference on models whose sizes or missing types onnx's own code does not survive."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortpkg.graph.graph import Graph
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shape_inference import infer_types
+from ortpkg.graph.types import ElementType, Shape, TensorType
+from tests.graph.model_factories import parse
+
+#: Elements that would take 10^14 bytes when listed one by one.
+HUGE = 10**12
+
+
+def inferred(text: str, opset: int = 21) -> Graph:
+    model = load_model(parse(f'<ir_version: 10, opset_import: ["" : {opset}, "ai.onnx.ml" : 5, "own" : 1]>\n{text}'))
+    infer_types(model)
+    return model.graph
+
+
+def shape_of(graph: Graph, value: str) -> Shape | None:
+    found = graph.type_of(value)
+    assert isinstance(found, TensorType)
+    return found.shape
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("node", "shape"),
+    [
+        ("Add(x, x)", (HUGE,)),
+        ("Mul(x, x)", (HUGE,)),
+        ("Sub(x, x)", (HUGE,)),
+        ("Cast<to = 7>(x)", (HUGE,)),
+        ("Concat<axis = 0>(x, x)", (2 * HUGE,)),
+        ("Gather(x, i)", (3,)),
+        ("Slice(x, i, i)", None),
+        ("Size(x)", ()),
+        ("GreaterOrEqual(x, x)", (HUGE,)),
+    ],
+)
+def test_declared_sizes_may_be_huge(node: str, shape: Shape | None) -> None:
+    graph = inferred(f"g (int64[{HUGE}] x, int64[3] i) => (y) {{ y = {node} }}")
+
+    if shape is not None:
+        assert shape_of(graph, "y") == shape
+
+
+@pytest.mark.timeout(30)
+def test_computed_sizes_may_be_huge() -> None:
+    graph = inferred(
+        f"""g (int64[2] x) => (y) <int64[1] n = {{{HUGE}}}>
+            {{ a = ConstantOfShape(n) b = Concat<axis = 0>(a, a) y = Neg(b) }}"""
+    )
+
+    assert shape_of(graph, "y") == (2 * HUGE,)
+
+
+@pytest.mark.timeout(30)
+def test_sizes_that_only_following_data_finds_may_be_huge() -> None:
+    """Eight squarings of 256: the shape of ``a`` is known only to who follows the data."""
+    squarings = " ".join(f"n{i + 1} = Mul(n{i}, n{i})" for i in range(2))
+    graph = inferred(f"g (float[1024] x) => (y) {{ n0 = Shape(x) {squarings} a = ConstantOfShape(n2) y = Add(a, a) }}")
+
+    assert graph.type_of("y") is not None
+
+
+@pytest.mark.timeout(30)
+def test_expand_to_more_dimensions_than_there_are() -> None:
+    inferred(f"g (float[2] x, int64[{HUGE}] s) => (y) {{ y = Expand(x, s) }}", opset=8)
+    inferred(f"g (float[2] x) => (y) <int64[1] n = {{{HUGE}}}> {{ s = ConstantOfShape(n) y = Expand(x, s) }}", opset=12)
+
+
+def test_small_sizes_are_followed_still() -> None:
+    graph = inferred(
+        """g (float[N, 4, 6] x) => (y) <int64[1] rest = {24}, int64[1] axes = {0}, int64 i = {0}>
+           { s = Shape(x) n = Gather(s, i) m = Unsqueeze(n, axes) t = Concat<axis = 0>(m, rest)
+             a = Reshape(x, t) b = Add(a, a) u = Shape(b) y = Expand(b, u) }"""
+    )
+
+    assert shape_of(graph, "y") == ("N", 24)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "EyeLike<dtype = 1>(x)",
+        "ai.onnx.ml.LabelEncoder<keys_int64s = [1], values_int64s = [2]>(x)",
+        'RegexFullMatch<pattern = "a">(x)',
+        "ai.onnx.ml.DictVectorizer<int64_vocabulary = [1]>(x)",
+    ],
+)
+def test_inputs_without_a_type_are_no_matter(node: str) -> None:
+    inferred(f"g (float[2, 2] w) => (y) {{ x = own.Unknown(w) y = {node} }}")
+
+
+def test_a_node_that_makes_rank_from_a_declared_shape_keeps_its_element_type() -> None:
+    graph = inferred("g (float[N] x, int64[1] s) => (y) { a = Reshape(x, s) y = Add(a, a) }")
+
+    assert graph.types["y"] == TensorType(ElementType.FLOAT, shape_of(graph, "y"))
+    assert len(shape_of(graph, "y") or ()) == 1
