@@ -27,8 +27,10 @@ def main() -> None:
                 is_said = code == _CANCELLED
             interrupts.ignore()
             break
-        except KeyboardInterrupt:
-            code = _CANCELLED
+        except BaseException as error:
+            if not (isinstance(error, KeyboardInterrupt) or interrupts.happened()):
+                raise
+            code = _CANCELLED  # whatever a module that was interrupted while it loads has made of it
     if code != _CANCELLED and not interrupts.happened():
         sys.exit(code)
     if not is_said:

@@ -141,10 +141,16 @@ class ModelPackage:
     def component(self, name: str | None = None) -> ComponentInfo:
         """The component of that name; the only one where none is named.
 
-        Raises UnknownComponentError, which lists the components, for an unknown name, or none where there are several.
+        Raises UnknownComponentError, which lists the components, for an unknown name, or none where there are several,
+        and NoSuitableVariantError where the package is empty.
         """
         known = [component.name for component in self.info.components]
         listed = ", ".join(quoted(each) for each in known) or "none"
+        if not known:
+            raise NoSuitableVariantError(
+                f"package {quoted(self.name)} is empty: it has no component model; "
+                f"`ortpkg add-variant {quoted(self.root)[1:-1]} MODEL` adds one"
+            )
         if name is None:
             if len(known) == 1:
                 return self.info.components[0]

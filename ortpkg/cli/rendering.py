@@ -7,6 +7,7 @@ as plain text with control characters escaped, so that no name can steer the ter
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -198,11 +199,19 @@ def _styled(stream: IO[str], text: object, style: str) -> str:
 
 
 def _console(stream: IO[str]) -> Console:
+    """Lays text out for ``stream``; it writes nowhere itself."""
     from rich.console import Console  # loaded late: 30 ms
 
-    width = None if stream.isatty() else _PIPED_COLUMNS
-    colors: Literal["auto"] | None = "auto" if is_coloured(stream) else None
-    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width, color_system=colors)
+    is_terminal = stream.isatty()
+    return Console(
+        file=io.StringIO(),  # what it prints is captured; rich would flush the stream itself, and fail where it is full
+        force_terminal=is_terminal,
+        width=None if is_terminal else _PIPED_COLUMNS,
+        color_system="auto" if is_coloured(stream) else None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
 
 
 def finding_json(finding: Finding) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,22 +11,28 @@ import typer
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
+from ortpkg.cli.completion import complete_input
+from ortpkg.cli.interruptible import interruptible
 from ortpkg.cli.parameters import (
     BackendOption,
+    CompatOption,
     ComponentOption,
     DeviceOption,
     EpOption,
+    ExternalPathsOption,
     JsonOption,
     PackageArgument,
     PolicyOption,
     TrustOption,
     VariantOption,
 )
+from ortpkg.cli.placement import ExpectedPlacement, placement_json
 from ortpkg.cli.rendering import Column, Output, duration_text
-from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 
 if TYPE_CHECKING:
     from ortpkg.api.sample_runner import SampleReport
+    from ortpkg.session.placement import Placement
 
 #: How many samples are shown when there are more; the wrong ones are always shown.
 _SHOWN_SAMPLES = 10
@@ -37,7 +44,13 @@ def command(
     variant: VariantOption = None,
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", "-i", metavar="NAME=FILE", help="An input from an npy, npz or png file. Repeatable."),
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="NAME=FILE",
+            help="An input from an npy, npz or png file. Repeatable.",
+            autocompletion=complete_input,
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file.")
@@ -46,29 +59,54 @@ def command(
     ep: EpOption = None,
     policy: PolicyOption = "default",
     backend: BackendOption = "auto",
-    timeout: Annotated[float, typer.Option(help="Seconds that one run may take.", min=0.001)] = 600.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="S",
+            help="Seconds that running may take, all samples and steps together; loading is not counted.",
+            min=0.001,
+        ),
+    ] = 600.0,
     memory_limit: Annotated[
         int | None,
-        typer.Option(metavar="BYTES", help="Memory that one run may take; default: that of the machine.", min=1),
+        typer.Option(metavar="BYTES", help="Memory that running may take; default: that of the machine.", min=1),
     ] = None,
+    min_offload: Annotated[
+        float | None,
+        typer.Option(
+            "--min-offload",
+            metavar="PERCENT",
+            help="Exit code 1 where fewer of 100 nodes run where they were meant to.",
+            min=0,
+            max=100,
+        ),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit code 1 where an EP took no node, or the CPU stood in for what was asked."),
+    ] = False,
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json.")
     ] = True,
     trust: TrustOption = False,
+    compat: CompatOption = None,
+    allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Run the package's samples, or your own inputs.
 
-    With nothing but PKG, runs the samples that the package carries and says whether the outputs match.
+    With nothing but PKG, runs the samples that the package carries and says whether the outputs match. Afterwards it
+    says what ran where. The exit code is 1 where outputs do not match, or --min-offload or --strict is not met.
     """
     from ortpkg.session.options import RunOptions  # sessions load numpy and onnx; other commands do not need them
 
     run_options = RunOptions()
     run_options.timeout_s = timeout
     run_options.memory_limit_nbytes = memory_limit
-    opened = ModelPackage(package, trust=trust)
+    opened = ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths, trust=trust)
     wishes = {"variant": variant, "device": device, "ep": ep, "policy": policy}
     runner = _Runner(opened, component, wishes, Output(is_json=as_json), backend=backend, verify=verify)
+    runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
     if inputs:
         return runner.run_inputs(inputs, output, run_options)
     return runner.run_samples(output, run_options)
@@ -87,12 +125,15 @@ class _Runner:
         backend: str,
         verify: bool,
     ) -> None:
+        self.expected_placement = ExpectedPlacement()
         self.package = package
         self.verify = verify
         self.output = output
         info = package.info
         self.variants: dict[str, ModelVariant]
         start = time.perf_counter()
+        if not info.components:
+            package.component(component)  # says that it is empty
         if component is None and (len(info.components) > 1 or info.has_pipeline):
             from ortpkg.api.pipeline_session import PipelineSession  # only pipelines need it
 
@@ -123,7 +164,22 @@ class _Runner:
         for warning in dict.fromkeys(warnings):
             self.output.warning(warning)
 
+    def finish(self) -> bool:
+        """Says in a line for each component what ran where; returns whether all is as it was asked for."""
+        for name, placement in self.placements.items():
+            self.output.note(f"{name}: {placement.describe()}")
+        shortfalls = self.expected_placement.shortfalls(self.placements)
+        for shortfall in shortfalls:
+            self.output.note(f"warning: {shortfall.message}", style="yellow", is_urgent=True)
+        return not any(shortfall.is_fatal for shortfall in shortfalls)
+
+    @property
+    def placements(self) -> Mapping[str, Placement]:
+        found = self.session.get_placement()
+        return found if self.component is None else {self.component: found}
+
     def places_json(self) -> list[dict[str, Any]]:
+        placements = self.placements
         return [
             {
                 "component": name,
@@ -132,6 +188,7 @@ class _Runner:
                 "backend": verdict.ep_device.backend if verdict.ep_device else None,
                 "device": verdict.ep_device.device.type if verdict.ep_device and verdict.ep_device.device else None,
                 "verified": self._is_verified(name),
+                "placement": placement_json(placements[name]),
             }
             for name, verdict in self.places.items()
         ]
@@ -150,16 +207,18 @@ class _Runner:
         feeds = read_feeds(assignments, self.session.get_inputs(), ranges)
         self.describe()
         start = time.perf_counter()
-        values = self.session.run(None, feeds, run_options)
+        values = interruptible(lambda: self.session.run(None, feeds, run_options), run_options)
         latency_s = time.perf_counter() - start
         named = {argument.name: value for argument, value in zip(self.session.get_outputs(), values, strict=True)}
         if output is not None:
             write_npz(output, named)
         shown = self._presented(named)
+        as_asked = self.finish()
         if self.output.is_json:
             outputs = [{"name": name, **_value_json(value)} for name, value in named.items()]
             timing = {"load_s": self.load_s, "latency_s": latency_s}
-            self.output.json("run", {"ran": self.places_json(), **timing, "outputs": outputs, "predicted": shown})
+            content = {"as_asked": as_asked, **timing, "outputs": outputs, "predicted": shown}
+            self.output.json("run", {"ran": self.places_json(), **content})
         else:
             self.output.table(
                 [Column("output"), Column("type"), Column("shape"), Column("values")],
@@ -169,23 +228,28 @@ class _Runner:
                 more = ", ..." if len(shown) > _SHOWN_SAMPLES else ""
                 self.output.line(f"predicted: {', '.join(shown[:_SHOWN_SAMPLES])}{more}")
             self.output.note(f"{duration_text(latency_s)}" + (f"; wrote {output}" if output else ""))
-        return ExitCode.DONE
+        return ExitCode.DONE if as_asked else ExitCode.FINDINGS
 
     def _presented(self, outputs: dict[str, Any]) -> list[str]:
         """The outputs as the package's samples show theirs; nothing where they show numbers, or there are none."""
         from ortpkg.api.sample_runner import present  # numpy
         from ortpkg.package.samples import DisplayKind, read_samples
 
-        for each in read_samples(self.package.info):
-            display = each.display
-            if self._is_ours(each.component) and display is not None and display.kind is not DisplayKind.TENSOR:
-                return present(each, outputs)
+        try:
+            for each in read_samples(self.package.info):
+                display = each.display
+                if self._is_ours(each.component) and display is not None and display.kind is not DisplayKind.TENSOR:
+                    return present(each, outputs)
+        except PackageError as error:  # the outputs are right all the same
+            self.output.warning(error)
         return []
 
     # --- the package's samples ---------------------------------------------------------------------------------------
 
     def run_samples(self, output: Path | None, run_options: Any) -> int:
-        from ortpkg.api.sample_runner import run_samples  # numpy
+        from ortpkg.api.array_files import write_npz  # numpy
+        from ortpkg.api.run_limits import SharedRunOptions
+        from ortpkg.api.sample_runner import run_samples
         from ortpkg.package.samples import read_samples
 
         own = [each for each in read_samples(self.package.info) if self._is_ours(each.component)]
@@ -194,21 +258,33 @@ class _Runner:
             raise UsageError(
                 f"package {quoted(self.package.name)} carries no samples: give --input NAME=FILE for {names}"
             )
-        if output is not None:
-            raise UsageError("--output needs --input: samples are compared, not written")
         if self.verify:
             self.package.verify_samples(own)
         self.describe()
         variant = next(iter(self.variants.values())).name if self.component is not None else None
-        reports = [run_samples(self.session, each, variant=variant, run_options=run_options) for each in own]
-        if self.output.is_json:
-            self.output.json(
-                "run", {"ran": self.places_json(), "load_s": self.load_s, "samples": [_report_json(r) for r in reports]}
-            )
-        else:
+        limits = SharedRunOptions(run_options)
+
+        def run_all() -> list[SampleReport]:
+            keep = output is not None
+            return [
+                run_samples(self.session, each, variant=variant, run_options=limits, keep_outputs=keep) for each in own
+            ]
+
+        reports = interruptible(run_all, run_options)
+        if output is not None:
+            write_npz(output, _all_outputs(reports))
+        if not self.output.is_json:
             for report in reports:
                 self._print_report(report)
-        return ExitCode.FINDINGS if any(report.matches is False for report in reports) else ExitCode.DONE
+        as_asked = self.finish()
+        if self.output.is_json:
+            samples = [_report_json(report) for report in reports]
+            content = {"as_asked": as_asked, "load_s": self.load_s, "samples": samples}
+            self.output.json("run", {"ran": self.places_json(), **content})
+        if output is not None:
+            self.output.note(f"wrote {output}")
+        is_wrong = any(report.matches is False for report in reports)
+        return ExitCode.FINDINGS if is_wrong or not as_asked else ExitCode.DONE
 
     def _is_ours(self, component: str | None) -> bool:
         return component == self.component or (component is None and len(self.package.component_models) == 1)
@@ -230,6 +306,13 @@ class _Runner:
         if skipped:
             self.output.line(f"... and {skipped} more, right and as expected")
         self.output.line(_summary(report))
+
+
+def _all_outputs(reports: Sequence[SampleReport]) -> dict[str, Any]:
+    """Outputs by name; with the name of their sample set before it where there are several."""
+    if len(reports) == 1:
+        return dict(reports[0].outputs)
+    return {f"{report.sample_set.name}/{name}": value for report in reports for name, value in report.outputs.items()}
 
 
 def _summary(report: SampleReport) -> str:

@@ -99,9 +99,10 @@ def command(
         "max_error": max_error,
         "strict_facts": strict_facts,
     }
-    opened = [
-        ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths) for package in packages
-    ]
+    opened = [ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths) for package in packages]
+    for each in opened:
+        if not each.component_models:
+            each.component()  # says that it is empty, and what to do
     if compare:
         if len(opened) > 1 or len(profile or ()) > 1 or log_json:
             raise UsageError("--compare takes one package and one machine, and logs nothing")
@@ -111,7 +112,7 @@ def command(
     with open_decision_log(log_json, is_json=as_json) as log:
         choices = choose(opened, component, profile or (), {**wishes, "ep": ep, "log": log})
     _print_choices(choices, output, show_reasons=show_reasons)
-    if any(choice.selection.best is None for choice in choices) or not choices:
+    if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
     return ExitCode.DONE
 
@@ -132,7 +133,7 @@ def _print_selection(selection: Selection, output: Output, *, show_reasons: bool
             output.line(text, style=style)
         return
     if selection.best is None:
-        output.note(no_suitable_variant_message(selection), style="red")
+        output.note(no_suitable_variant_message(selection), style="red", is_urgent=True)
         return
     best = selection.best
     machine = f" of machine {selection.machine}" if selection.machine else ""

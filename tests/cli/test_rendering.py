@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import pytest
 
-from ortpkg.cli.rendering import Column, Output, duration_text, nbytes_text, plain
+from ortpkg.cli.rendering import (
+    Column,
+    Output,
+    configure,
+    duration_text,
+    is_coloured,
+    nbytes_text,
+    plain,
+    print_error,
+    print_findings,
+    reset,
+)
+from ortpkg.errors import Finding, UsageError
 
 
 @pytest.mark.parametrize(
@@ -50,3 +67,70 @@ def test_sizes_for_people(nbytes: int, text: str) -> None:
 @pytest.mark.parametrize(("duration_s", "text"), [(2.5e-4, "250 µs"), (0.0031, "3.1 ms"), (2.5, "2.5 s")])
 def test_durations_for_people(duration_s: float, text: str) -> None:
     assert duration_text(duration_s) == text
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """Standard output and standard error as one terminal that knows colours."""
+    made = Terminal()
+    monkeypatch.setattr("ortpkg.cli.rendering.sys", SimpleNamespace(stdout=made, stderr=made))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    yield made
+    reset()
+
+
+EVIL = "a\x1b]0;title\x07b\u202ec\x9b2J"
+ESCAPED = "a\\x1b]0;title\\x07b\\u202ec\\x9b2J"
+
+
+def test_a_coloured_line_cannot_steer_the_terminal(terminal: Terminal) -> None:
+    Output().line(EVIL, style="bold red")
+    Output().note(EVIL, style="yellow")
+    Output().warning(EVIL)
+    print_error(UsageError(EVIL), Output())
+    print_findings([Finding(rule="R", document=EVIL, message=EVIL, remedy=EVIL)], Output())
+    shown = terminal.getvalue()
+    assert shown.count(ESCAPED) == 7
+    assert "\x1b[1;31m" in shown
+    assert not {"\x07", "\x9b", "\u202e"} & set(shown)
+    assert "\x1b]" not in shown
+
+
+def test_a_table_on_a_terminal_cannot_steer_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    Output().table([Column("name", style="cyan")], [(EVIL,)], title=EVIL)
+    assert terminal.getvalue().count(ESCAPED) == 2
+    assert "\x1b]" not in terminal.getvalue()
+
+
+def test_json_on_a_terminal_cannot_steer_it_and_means_the_same(terminal: Terminal) -> None:
+    Output(is_json=True).json("thing", {"name": EVIL})
+    shown = terminal.getvalue()
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown)
+    assert json.loads(shown)["name"] == EVIL
+
+
+@pytest.mark.parametrize("way", ["NO_COLOR", "TERM", "--no-color"])
+def test_colours_can_be_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    assert is_coloured(terminal)
+    if way == "--no-color":
+        configure(is_colorless=True)
+    else:
+        monkeypatch.setenv(way, "dumb")
+    Output().line("line", style="bold red")
+    Output().table([Column("name", style="cyan")], [("cell",)], title="title")
+    Output().warning("careful")
+    assert "\x1b" not in terminal.getvalue()
+
+
+def test_an_empty_no_color_refuses_nothing(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    assert is_coloured(terminal)

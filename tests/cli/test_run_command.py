@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ortpkg.errors import ModelError
+from ortpkg.session.placement import EpPlacement, Placement
 from tests.cli.conftest import DIGITS, RunCommand
 
 MakeModel = Callable[..., Path]
@@ -74,8 +82,12 @@ def test_outputs_of_own_inputs_are_written(ortpkg: RunCommand, tmp_path: Path) -
         (["--variant", "cpu-fp23"], 2, "did you mean 'cpu-fp32'?"),
         (["--variant", "cuda"], 3, "'CUDAExecutionProvider' is not available here"),
         (["--device", "npu"], 3, "DEVICE_NOT_PRESENT"),
-        (["--output", "y.npz"], 2, "--output needs --input"),
-        (["--backend", "nothing"], 3, "nothing"),
+        (["--backend", "opnvino"], 2, "there is no backend 'opnvino' (did you mean 'openvino'?); known are: auto, "),
+        (["--device", "gpuu"], 2, "there is no device type 'gpuu' (did you mean 'gpu'?); known are: cpu, gpu, npu"),
+        (["--ep", "opnvino"], 2, "did you mean 'OpenVINOExecutionProvider'?"),
+        (["--policy", "prefer-gpuu"], 2, "did you mean 'prefer-gpu'?"),
+        (["--component", "clasifier"], 2, "did you mean 'classifier'?"),
+        (["--output", "missing/y.npz"], 2, "cannot write 'missing/y.npz': No such file or directory"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_typed_error(
@@ -142,3 +154,177 @@ def test_two_components_run_as_a_pipeline(ortpkg: RunCommand, model: MakeModel, 
     done = ortpkg("run", package, "-i", f"x={tmp_path / 'x.npy'}", "-o", tmp_path / "o.npz")
     assert done.code == 0, done.err
     assert np.load(tmp_path / "o.npz")["z"].tolist() == [[-2, -2, -2]]
+
+
+LOOP = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[1] x, int64 n) => (float[1] y) {
+        go = Constant <value = bool {1}> ()
+        y = Loop (n, go, x) <body = b (int64 i, bool c, float[1] v) => (bool d, float[1] w) {
+            d = Identity (c)
+            w = Add (v, v)
+        }>
+    }
+"""
+
+
+@pytest.fixture
+def endless(ortpkg: RunCommand, tmp_path: Path) -> list[object]:
+    """``run`` with a package whose model loops 10^12 times."""
+    import onnx.parser
+
+    onnx.save(onnx.parser.parse_model(LOOP), tmp_path / "loop.onnx")
+    ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "loop.onnx")
+    np.save(tmp_path / "x.npy", np.ones(1, np.float32))
+    np.save(tmp_path / "n.npy", np.array(10**12))
+    return ["run", tmp_path / "p.ortpackage", "-i", f"x={tmp_path / 'x.npy'}", "-i", f"n={tmp_path / 'n.npy'}"]
+
+
+@pytest.mark.parametrize("backend", ["embedded", "onnxruntime"])
+def test_a_run_that_passes_its_timeout_is_ended(ortpkg: RunCommand, endless: list[object], backend: str) -> None:
+    start = time.perf_counter()
+    done = ortpkg(*endless, "--backend", backend, "--timeout", "0.3")
+    assert done.code == 5
+    assert "time limit of 0.3 s" in done.err
+    assert time.perf_counter() - start < 60
+
+
+def test_a_run_that_passes_its_memory_limit_is_ended(ortpkg: RunCommand, tmp_path: Path) -> None:
+    import onnx.parser
+
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (int64[1] n) => (float[N] y) { y = ConstantOfShape(n) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "m.onnx")
+    np.save(tmp_path / "n.npy", np.array([10**6]))
+    words = ["run", tmp_path / "p.ortpackage", "-i", tmp_path / "n.npy", "--backend", "embedded"]
+    assert ortpkg(*words, "--memory-limit", "100000000").code == 0
+    done = ortpkg(*words, "--memory-limit", "1000000")
+    assert done.code == 5
+    assert "memory limit of 1,000,000 bytes" in done.err
+
+
+def test_the_timeout_holds_for_all_samples_together(ortpkg: RunCommand) -> None:
+    done = ortpkg("run", DIGITS, "--backend", "embedded", "--timeout", "0.01")
+    assert done.code == 5
+    assert "the runs passed their time limit of 0.01 s together" in done.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("backend", ["embedded", "onnxruntime"])
+def test_an_interrupt_ends_a_computation(endless: list[object], backend: str) -> None:
+    words = [sys.executable, "-m", "ortpkg", *map(str, endless), "--backend", backend]
+    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
+    assert running.stderr is not None
+    said = running.stderr.readline()  # what runs where: from now on it runs
+    time.sleep(0.3)
+    running.send_signal(signal.SIGINT)
+    _, rest = running.communicate(timeout=60)
+    assert (running.returncode, (said + rest).splitlines()[-1]) == (130, "cancelled")
+    assert "Traceback" not in rest
+
+
+def test_outputs_of_the_samples_are_written(ortpkg: RunCommand, tmp_path: Path) -> None:
+    done = ortpkg("run", DIGITS, "-o", tmp_path / "y.npz", "--backend", "embedded")
+    assert done.code == 0
+    assert f"wrote {tmp_path / 'y.npz'}" in done.err
+    expected = np.load(DIGITS / "samples" / "held_out_outputs.npz")["logits"]
+    written = np.load(tmp_path / "y.npz", allow_pickle=False)
+    assert written.files == ["logits"]
+    np.testing.assert_allclose(written["logits"], expected, atol=1e-3)
+
+
+def test_outputs_with_names_of_arguments_are_written(ortpkg: RunCommand, tmp_path: Path) -> None:
+    import onnx.parser
+
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float[1] file, float[1] allow_pickle) {
+        file = Neg(x) allow_pickle = Abs(x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.array([-3], np.float32))
+    done = ortpkg("run", tmp_path / "p.ortpackage", "-i", tmp_path / "x.npy", "-o", tmp_path / "y.npz")
+    assert done.code == 0, done.err
+    assert {name: array.tolist() for name, array in np.load(tmp_path / "y.npz").items()} == {
+        "file": [3.0],
+        "allow_pickle": [3.0],
+    }
+
+
+def test_texts_are_written_and_read_back(ortpkg: RunCommand, tmp_path: Path) -> None:
+    import onnx.parser
+
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (string[N] x) => (string[N] y) { y = Identity(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    ortpkg("create", tmp_path / "p.ortpackage", "--cpu", tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.array(["größe", ""]))
+    words = ["run", tmp_path / "p.ortpackage", "-i", tmp_path / "x.npy", "-o", tmp_path / "y.npz"]
+    done = ortpkg(*words, "--backend", "embedded")
+    assert done.code == 0, done.err
+    assert np.load(tmp_path / "y.npz", allow_pickle=False)["y"].tolist() == ["größe", ""]
+
+
+def test_what_ran_where_is_one_line(ortpkg: RunCommand) -> None:
+    done = ortpkg("run", DIGITS, "--backend", "embedded")
+    (line,) = [line for line in done.err.splitlines() if " of 1 EPs: " in line]
+    assert line.startswith("classifier: 1 of 1 EPs: CPUExecutionProvider (embedded")
+    (ran,) = ortpkg("run", DIGITS, "--backend", "embedded", "--json").json["ran"]
+    assert ran["placement"]["offload_percent"] == 100
+    (entry,) = ran["placement"]["entries"]
+    assert (entry["ep"], entry["fallback"]) == ("CPUExecutionProvider", False)
+    assert entry["nodes"] > 0
+
+
+def test_what_is_asked_for_and_met_is_no_failure(ortpkg: RunCommand) -> None:
+    assert ortpkg("run", DIGITS, "--backend", "embedded", "--strict", "--min-offload", "100").code == 0
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--strict"], 1), (["--min-offload", "50"], 1)])
+def test_an_ep_that_took_no_node_is_never_silent(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+) -> None:
+    idle = EpPlacement(
+        ep_name="E", backend="b", device="GPU", node_count=0, weight_nbytes=0, reason="it knows no operator"
+    )
+    cpu = EpPlacement(ep_name="C", backend="embedded", device="CPU", node_count=7, weight_nbytes=0, is_fallback=True)
+    monkeypatch.setattr(
+        "ortpkg.session.inference_session.InferenceSession.get_placement", lambda _: Placement(entries=(idle, cpu))
+    )
+    done = ortpkg("run", DIGITS, "--backend", "embedded", "--quiet", *words)
+    assert done.code == code
+    assert "warning: classifier: E (b) took no node: it knows no operator" in done.err
+    assert "warning: classifier: 7 of 7 nodes fell back to C (embedded, CPU)" in done.err
+    assert ("0.0 % of the nodes run where they were meant to" in done.err) is ("--min-offload" in words)
+    assert ortpkg("run", DIGITS, "--backend", "embedded", "--json", *words).json["as_asked"] is (code == 0)
+
+
+@pytest.mark.parametrize("command", ["run", "select"])
+def test_an_empty_package_says_that_it_is_empty_and_what_fills_it(
+    ortpkg: RunCommand, tmp_path: Path, command: str
+) -> None:
+    package = tmp_path / "p.ortpackage"
+    ortpkg("init", package)
+    done = ortpkg(command, package)
+    assert done.code == 3
+    assert f"package 'p' is empty: it has no component model; `ortpkg add-variant {package} MODEL` adds one" in done.err
+    assert ortpkg(command, package, "--json").json["error"]["exit_code"] == 3
+
+
+def test_a_damaged_sample_file_is_the_package_s_fault(ortpkg: RunCommand, tmp_path: Path) -> None:
+    package = tmp_path / "digits.ortpackage"
+    shutil.copytree(DIGITS, package)
+    (package / "digests.json").unlink()
+    file = package / "samples" / "held_out_inputs.npz"
+    file.write_bytes(file.read_bytes()[:1000])
+    done = ortpkg("run", package)
+    assert done.code == 4
+    assert "held_out_inputs.npz" in done.err
+
+
+@pytest.mark.parametrize("entry", ["best_variant", "create_session"])
+def test_a_failure_of_ours_is_no_success(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ModelError("broken")
+
+    owner = "model_package.ModelPackage" if entry == "best_variant" else "model_variant.ModelVariant"
+    monkeypatch.setattr(f"ortpkg.api.{owner}.{entry}", fail)
+    done = ortpkg("run", DIGITS)
+    assert (done.code, done.err) == (5, "error: broken\n")
