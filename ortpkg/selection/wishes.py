@@ -9,6 +9,7 @@ from typing import TypedDict
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean
 from ortpkg.package.frozen import EMPTY
 from ortpkg.selection.limits import NO_LIMITS, Limits
 from ortpkg.selection.matches_variant import CompatibilityOf
@@ -60,8 +61,9 @@ def device_type_named(text: str) -> DeviceType:
     try:
         return DeviceType(text.lower())
     except ValueError:
-        known = ", ".join(device.value for device in DeviceType)
-        raise UsageError(f"there is no device type {quoted(text)}; known are: {known}") from None
+        known = [device.value for device in DeviceType]
+        hint = did_you_mean(text, known)
+        raise UsageError(f"there is no device type {quoted(text)}{hint}; known are: {', '.join(known)}") from None
 
 
 def ep_named(text: str, named: Collection[str]) -> str:
