@@ -11,8 +11,16 @@ from typing import Any
 import pytest
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.package.frozen import FrozenMapping
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.measurements import (
+    Measurement,
+    QuarantineCause,
+    QuarantineEntry,
+    SelectionRecords,
+    device_key,
+)
 from ortpkg.selection.selector import select_variant
 from ortpkg.selection.verdict import Selection
 
@@ -32,6 +40,7 @@ def _machine(entry: dict[str, Any]) -> ConstructedMachine:
         EpDevice(
             ep_name=offer["ep"],
             backend=offer["backend"],
+            ep_version=offer.get("ep_version", ""),
             device=None if offer["device"] is None else hardware[offer["device"]],
         )
         for offer in entry["ep_devices"]
@@ -52,6 +61,7 @@ def _variant(name: str, facts: dict[str, Any]) -> VariantInfo:
             ep_compatibility_info=facts.get("compat"),
         ),
         provider_options=facts.get("options", {}),
+        metadata=FrozenMapping(facts.get("metadata", {})),
     )
 
 
@@ -60,6 +70,55 @@ def rate(_ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
     if info == "raises":
         raise RuntimeError("the EP's library is out of order")
     return CompiledModelCompatibility(info)
+
+
+def make_records(facts: dict[str, Any], machine: ConstructedMachine) -> SelectionRecords:
+    """The records of records.json as values, for the devices of ``machine``."""
+    return SelectionRecords(
+        measurements=tuple(
+            Measurement(
+                component_name="model",
+                variant_name=each["variant"],
+                ep_name=each["ep"],
+                backend=each["backend"],
+                device=_key(each, machine),
+                p50_s=each["p50_ms"] / 1e3,
+                p95_s=each["p95_ms"] / 1e3,
+                throughput_per_s=1e3 / each["p50_ms"],
+                cold_start_s=0.1,
+                first_run_s=0.01,
+                peak_memory_nbytes=each.get("memory_nbytes"),
+                max_abs_error=each.get("error"),
+                is_accurate=each.get("accurate"),
+            )
+            for each in facts.get("measurements", [])
+        ),
+        quarantined=tuple(
+            QuarantineEntry(
+                component_name="model",
+                variant_name=each["variant"],
+                ep_name=each["ep"],
+                backend=each["backend"],
+                device=_key(each, machine),
+                ep_version=each["ep_version"],
+                driver_version="",
+                cause=QuarantineCause(each["cause"]),
+                detail="exit code -11",
+                recorded_at="2026-11-20T10:00:00+00:00",
+            )
+            for each in facts.get("quarantined", [])
+        ),
+        stale_reason=facts.get("stale", ""),
+    )
+
+
+def _key(record: dict[str, Any], machine: ConstructedMachine) -> str:
+    """The device's key; that of no device where the machine has none such."""
+    for each in machine.ep_devices:
+        is_same = (each.ep_name, each.backend) == (record["ep"], record["backend"])
+        if is_same and each.device is not None and each.device.type.value == record["device"]:
+            return device_key(each, machine.ep_devices)
+    return "absent"
 
 
 @pytest.fixture(scope="session")

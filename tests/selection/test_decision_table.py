@@ -1,19 +1,24 @@
-"""The decision tables: variants × machines → verdict codes, and machines × policies × filters → the choice.
+"""The decision tables: variants × machines → verdict codes, and machines × policies × wishes → codes and the choice.
 
-The tables are data, written by hand from the rules in docs/selection.md; the machines are constructed.
+The tables are data, written from the rules in docs/selection.md; the machines are constructed. Each row of
+decision_table.csv must also be what the oracle says, which is those rules written a second time.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ortpkg.package.package_info import VariantInfo
+from ortpkg.selection.limits import limits_of
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection, Verdict
+from tests.selection import oracle
+from tests.selection.conftest import make_records
 
 _HERE = Path(__file__).parent
 
@@ -30,11 +35,15 @@ _ELIGIBILITY = [
     if machine != "variant"
 ]
 _RANKING = _rows("ranking.csv")
+_DECISIONS = _rows("decision_table.csv")
+_FACTS = {name: json.loads((_HERE / f"{name}.json").read_text()) for name in ("machines", "variants", "records")}
+_SIZES = ("max_memory", "max_size")
 
 
 def test_the_tables_are_not_small() -> None:
     assert len(_ELIGIBILITY) >= 150
     assert len(_RANKING) >= 50
+    assert len(_DECISIONS) >= 200
 
 
 @pytest.mark.requirement("K07")
@@ -64,6 +73,70 @@ def test_the_choice_is_that_of_the_table(
     assert _shown(selection) == row["selected"]
     if row["decided_by"]:
         assert _runner_up(selection).decided_by == row["decided_by"]
+
+
+@pytest.mark.requirement("K12")
+@pytest.mark.parametrize("row", _DECISIONS, ids=lambda row: ",".join(list(row.values())[:5]))
+def test_every_verdict_is_that_of_the_table(
+    row: dict[str, str], machines: dict[str, Any], variants: dict[str, VariantInfo], select: Any
+) -> None:
+    wishes = _wishes(row["wishes"])
+    names = row["variants"].split()
+
+    selection = _decided(row, wishes, machines[row["machine"]], [variants[name] for name in names], select)
+
+    assert _codes(selection, names) == row["verdicts"]
+    assert _place(selection) == row["place"]
+
+
+@pytest.mark.parametrize("row", _DECISIONS, ids=lambda row: ",".join(list(row.values())[:5]))
+def test_the_oracle_says_the_same_of_the_row(row: dict[str, str]) -> None:
+    chosen = {name: _FACTS["variants"][name] for name in row["variants"].split()}
+    records = _FACTS["records"].get(row["records"], {})
+
+    answer = oracle.decide(_FACTS["machines"][row["machine"]], chosen, row["policy"], _wishes(row["wishes"]), records)
+
+    assert " ".join(f"{name}={code}" for name, code in answer.codes.items()) == row["verdicts"]
+    assert answer.place == row["place"]
+
+
+def _decided(row: dict[str, str], wishes: dict[str, Any], machine: Any, chosen: list[VariantInfo], select: Any) -> Any:
+    own = {key: wishes[key] for key in ("device", "ep", "check_architecture") if key in wishes}
+    limits = limits_of(**{key: value for key, value in wishes.items() if key not in own})
+    records = make_records(_FACTS["records"][row["records"]], machine) if row["records"] else None
+    return select(machine, chosen, policy=row["policy"], limits=limits, records=records, **own)
+
+
+def _wishes(text: str) -> dict[str, Any]:
+    """E.g. "device=npu where.quantization=int8 max_size=100 strict_facts": numbers are numbers, a lone word is true."""
+    wishes: dict[str, Any] = {}
+    for word in text.split():
+        key, _, value = word.partition("=")
+        if key.startswith("where."):
+            wishes.setdefault("where", {})[key.removeprefix("where.")] = value
+        elif key in _SIZES:
+            wishes[key] = int(float(value))
+        else:
+            wishes[key] = float(value) if key in {"max_latency", "max_error"} else value or True
+    return wishes
+
+
+def _codes(selection: Selection, names: list[str]) -> str:
+    found = []
+    for name in names:
+        verdict = main_verdict([each for each in selection.verdicts if each.variant.name == name])
+        criterion = {"named EP": "named-EP", "declaration order": "declared"}.get(verdict.decided_by or "", "")
+        suffix = f"/{criterion or verdict.decided_by}" if verdict.code == "LOWER_RANK" else ""
+        found.append(f"{name}={verdict.code}{suffix}")
+    return " ".join(found)
+
+
+def _place(selection: Selection) -> str:
+    if selection.best is None:
+        return ""
+    ep_device = selection.best.ep_device
+    assert ep_device is not None
+    return f"{ep_device.backend}:{'-' if ep_device.device is None else ep_device.device.type.value}"
 
 
 def _runner_up(selection: Selection) -> Verdict:
