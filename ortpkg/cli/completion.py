@@ -7,6 +7,7 @@ never raises; where it knows nothing it offers nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:
 def _package(ctx: Any) -> PackageInfo:
     from ortpkg.package.reader import open_package  # opened only where a name out of it is asked for
 
-    named = ctx.params.get("package") or ctx.params["packages"][0]  # select takes several
-    return open_package(named)
+    # Some commands take several. An option that still lacks its value ends the parsing of the words, and the package is
+    # left among the rest of them.
+    named = ctx.params.get("package") or [*(ctx.params.get("packages") or ()), *ctx.args][0]
+    return open_package(Path(named))
 
 
 def _components(ctx: Any) -> list[str]:
@@ -65,7 +68,7 @@ def _policies(_ctx: Any) -> list[str]:
 
 
 def _backends(_ctx: Any) -> list[str]:
-    from ortpkg.providers.ep_registry import BUILT_IN_BACKENDS
+    from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
     return ["auto", *BUILT_IN_BACKENDS]
 

@@ -1,0 +1,59 @@
+"""What the shell offers behind options, and that it never gets an error instead."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import DIGITS
+
+
+def offered(line: str, **environment: str) -> list[str]:
+    """What bash would offer for the last word of ``line``."""
+    words = line.split(" ")
+    asked = {"_ORTPKG_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-m", "ortpkg"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **asked, **environment},
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ortpkg sel", ["select"]),
+        (f"ortpkg select {DIGITS} --variant cpu", ["cpu-fp32", "cpu-int8"]),
+        (f"ortpkg run {DIGITS} --component ", ["classifier"]),
+        (f"ortpkg run {DIGITS} --input ", ["image="]),
+        (f"ortpkg run {DIGITS} --backend o", ["openvino", "onnxruntime"]),
+        (f"ortpkg run {DIGITS} --device ", ["cpu", "gpu", "npu"]),
+        (f"ortpkg select {DIGITS} --ep cud", ["cuda"]),
+        (f"ortpkg select {DIGITS} --policy prefer-", ["prefer-npu", "prefer-gpu", "prefer-cpu"]),
+        (f"ortpkg select {DIGITS} --compat ", ["onnxruntime-1.31", "onnxruntime-1.30"]),
+        (f"ortpkg remove-variant {DIGITS} op", ["openvino-npu", "openvino-gpu"]),
+        ("ortpkg init p --format m", ["metadata"]),
+        (f"ortpkg slim {DIGITS} --device g", ["gpu"]),
+    ],
+)
+def test_values_are_offered(line: str, words: list[str]) -> None:
+    assert offered(line) == words
+
+
+@pytest.mark.parametrize("package", ["missing", "damaged"])
+def test_a_package_that_cannot_be_read_offers_nothing(tmp_path: Path, package: str) -> None:
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "manifest.json").write_text("{", encoding="utf-8")
+    assert offered(f"ortpkg run {tmp_path / package} --variant ") == []
+
+
+def test_no_package_offers_nothing() -> None:
+    assert offered("ortpkg run --variant ") == []
