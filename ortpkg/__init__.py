@@ -13,6 +13,7 @@ from ortpkg.version import __version__
 if TYPE_CHECKING:
     from ortpkg import devices, errors
     from ortpkg.api.archive import pack, unpack
+    from ortpkg.api.doctor import doctor
     from ortpkg.api.model_package import ComponentModel, ModelPackage
     from ortpkg.api.model_variant import ModelVariant
     from ortpkg.api.verify import record_digests, verify
@@ -46,6 +47,7 @@ _LAZY: dict[str, str] = {
     "create": "ortpkg.authoring.create",
     "dedup": "ortpkg.authoring.dedup",
     "diff": "ortpkg.authoring.diff",
+    "doctor": "ortpkg.api.doctor",
     "init_package": "ortpkg.authoring.create",
     "merge": "ortpkg.authoring.merge",
     "migrate_check": "ortpkg.authoring.migration",
@@ -77,6 +79,7 @@ __all__ = [
     "dedup",
     "devices",
     "diff",
+    "doctor",
     "errors",
     "init_package",
     "merge",

@@ -47,6 +47,7 @@ COMMANDS: dict[str, str] = {
     "bench": "ortpkg.cli.bench",
     "quarantine": "ortpkg.cli.quarantine",
     "devices": "ortpkg.cli.devices",
+    "doctor": "ortpkg.cli.doctor",
 }
 
 _EXIT_CODES: dict[ExitCode, str] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,4 +31,11 @@ def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDist
             found.append(InstalledDistribution(name=name, version=metadata.version(name)))
         except metadata.PackageNotFoundError:
             continue
+    if len(found) > 1:
+        found = [each for each in found if _brings(metadata.files(each.name), module)] or found
     return tuple(found) or (InstalledDistribution(name=module, version=""),)
+
+
+def _brings(files: Sequence[PurePath] | None, module: str) -> bool:
+    """Whether a distribution's files make the module; one that only adds a plug-in library to it does not."""
+    return files is None or any(file.as_posix() == f"{module}/__init__.py" for file in files)

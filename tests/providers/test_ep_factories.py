@@ -203,6 +203,24 @@ def test_the_installed_onnxruntime_offers_its_cpu_from_a_child(laptop: Hardware,
     assert [path.name.split("-")[0] for path in cache.rglob("*.json")] == ["onnxruntime_probe"]
 
 
+def test_a_distribution_that_only_adds_a_library_to_the_module_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, files in (("acme", ["acme_module/__init__.py"]), ("acme-gpu", ["acme_module/gpu.so"])):
+        information = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (information / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+        for file in files:
+            (tmp_path / file).parent.mkdir(exist_ok=True)
+            (tmp_path / file).touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    assert find_distributions("acme_module", ("acme", "acme-gpu")) == (
+        InstalledDistribution(name="acme", version="1.0"),
+    )
+
+
 def test_a_module_without_metadata_is_installed_without_version() -> None:
     assert find_distributions("json", ("no-such-distribution",)) == (InstalledDistribution(name="json", version=""),)
     assert find_distributions("no_such_module_anywhere", ("pytest",)) == ()

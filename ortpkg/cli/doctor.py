@@ -1,0 +1,48 @@
+"""``ortpkg doctor``: what is wrong here, and what to do about it; one block for a bug report."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ortpkg.api.doctor import DoctorReport, doctor, report_lines, report_to_json, report_to_markdown
+from ortpkg.api.doctor_checks import Gravity
+from ortpkg.cli.parameters import JsonOption, StrictOption
+from ortpkg.cli.rendering import Output, plain
+from ortpkg.errors import ExitCode, UsageError
+
+_STYLES = {Gravity.ERROR: "bold red", Gravity.WARNING: "yellow", Gravity.INFO: ""}
+
+
+def command(
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="One block to paste into a bug report; it names no user and no host.")
+    ] = False,
+    strict: StrictOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Look for what keeps models from running well here: drivers, libraries, permissions, environments.
+
+    Exit code 1 where something that is installed or plugged in cannot be used.
+    """
+    if as_markdown and as_json:
+        raise UsageError("choose one of --markdown and --json")
+    output = Output(is_json=as_json)
+    report = doctor()
+    if as_json:
+        output.json("doctor", report_to_json(report))
+    elif as_markdown:
+        output.line(report_to_markdown(report).rstrip("\n"))
+    else:
+        _print_report(report, output)
+    is_fatal = report.has_errors or (strict and report.has_warnings)
+    return ExitCode.FINDINGS if is_fatal else ExitCode.DONE
+
+
+def _print_report(report: DoctorReport, output: Output) -> None:
+    styles = {f"  {gravity.value} [": style for gravity, style in _STYLES.items()}
+    for line in report_lines(report):
+        is_title = not line.startswith(" ")
+        style = "bold" if is_title else next((s for start, s in styles.items() if line.startswith(start)), "")
+        output.line(plain(line), style=style)
