@@ -82,8 +82,14 @@ def _one(name: str, actual: Any, expected: Array, tolerances: Mapping[str, Toler
         max_abs_error=difference,
         cosine=_cosine(left, right),
         is_within=is_within,
-        what=f"{name} is off by up to {difference:.3g}" if difference else "",
+        what=_off_by(name, difference),
     )
+
+
+def _off_by(name: str, difference: float) -> str:
+    if difference == float("inf"):
+        return f"{name} has NaN or infinity where a number is expected, or the other way round"
+    return f"{name} is off by up to {difference:.3g}" if difference else ""
 
 
 def _is_numeric(array: Array) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from ortpkg.benchmarking.candidate import ep_device_from_json, is_embedded
-from ortpkg.ep_names import CPU_EP
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 
@@ -21,24 +19,22 @@ def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
     return InferenceSession(arguments["model"], options, ep_devices=[(ep_device, arguments["provider_options"])])
 
 
-def ran_instead(session: InferenceSession, described: Mapping[str, Any]) -> str:
-    """What runs the model where the EP took no node of it; "" where it took some, or nothing is left to take.
+def describe_placement(session: InferenceSession, described: Mapping[str, Any]) -> tuple[str, str]:
+    """What runs the model where the EP took no node of it, and what runs part of it beside the EP; "" each if nothing.
 
-    A session lets nodes that an EP does not claim fall to the embedded engine. Measured as the EP's own, that would be
-    a lie.
+    A session lets nodes that an EP does not claim fall to the embedded engine, and onnxruntime and OpenVINO let them
+    fall to their CPU. Measured as the EP's own, the first would be a lie; the second is told.
     """
     ep_device = ep_device_from_json(described)
-    partitions = session.get_partitions()
-    if not partitions or is_embedded(ep_device):
-        return ""
-    # A backend that provides the CPU's EP has the embedded one's name, but it takes whole models, fused.
-    took = (
-        part.provider == ep_device.ep_name and (bool(part.fused_node) or ep_device.ep_name != CPU_EP)
-        for part in partitions
-    )
-    if any(took):
-        return ""
-    counts = Counter({part.provider: 0 for part in partitions})
-    for part in partitions:
-        counts[part.provider] += len(part.node_names)
-    return ", ".join(f"{provider} ({count} nodes)" for provider, count in counts.items())
+    if is_embedded(ep_device):
+        return "", ""
+    placement = session.get_placement()
+    own = [
+        entry
+        for entry in placement.entries
+        if (entry.ep_name, entry.backend) == (ep_device.ep_name, ep_device.backend) and not entry.is_fallback
+    ]
+    others = [entry for entry in placement.entries if entry.node_count and entry not in own]
+    told = ", ".join(f"{entry.node_count} nodes on {entry.ep_name} ({entry.backend})" for entry in others)
+    took = sum(entry.node_count for entry in own)
+    return ("", told) if took or not others else (told, "")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.benchmarking.memory import gpu_memory_nbytes, peak_memory_nbytes
+from ortpkg.errors import InvalidFeedError, TrustRequiredError
 
 #: More times than these are not returned by one round; a run of microseconds does not need more.
 _MOST_RUNS = 20_000
@@ -44,27 +45,34 @@ def measure(
         spawned_ns: ``time.monotonic_ns()`` when this process was started.
 
     Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, peak_memory_nbytes, gpu_memory_nbytes,
-    checked, and ``fell_back``: what ran instead where the EP took no node; ``failed`` where a run failed.
+    ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the model; ``failed`` where
+    a run failed; or ``refused``: why the session needs trust.
     """
     baseline_nbytes = peak_memory_nbytes()
     # From here on everything counts as the session's: numpy, the engine, the backend's library.
     from ortpkg.benchmarking.array_file import read_arrays
-    from ortpkg.benchmarking.child_session import create_session, ran_instead
+    from ortpkg.benchmarking.child_session import create_session, describe_placement
 
     start_ns = time.monotonic_ns()
-    made = create_session(session)
+    try:
+        made = create_session(session)
+    except TrustRequiredError as error:
+        return {"refused": str(error)}
     ready_ns = time.monotonic_ns()
-    fell_back = ran_instead(made, session["ep_device"])
+    fell_back, beside = describe_placement(made, session["ep_device"])
     result: dict[str, Any] = {
         "cold_start_s": (ready_ns - spawned_ns) / 1e9,
         "session_creation_s": (ready_ns - start_ns) / 1e9,
         "fell_back": fell_back,
+        "beside": beside,
     }
     if fell_back:
         return result
     runs = read_arrays(Path(feeds))
     try:
         result |= _run_all(made, runs, outputs, checked, check_s, repeat, duration_s, most_s)
+    except InvalidFeedError as error:
+        return {**result, "failed": str(error), "is_feed_to_blame": True}
     except Exception as error:  # noqa: BLE001 - whatever a backend raises is the answer
         return {**result, "failed": f"{type(error).__name__}: {error}"}
     result["peak_memory_nbytes"] = _above(peak_memory_nbytes(), baseline_nbytes)

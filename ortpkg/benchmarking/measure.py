@@ -269,14 +269,18 @@ def _failure_of(candidate: Candidate, workload: Workload, answer: ChildResult) -
     if outcome is not None:
         return _held_against(candidate, outcome, answer.reason)
     value = answer.value
+    if isinstance(value, dict) and "refused" in value:
+        return CandidateResult(candidate=candidate, outcome=Outcome.SKIPPED, reason=str(value["refused"]))
     if not isinstance(value, dict) or "session_creation_s" not in value:
         return _held_against(candidate, Outcome.CRASHED, "its child process gave something else than a measurement")
     if value.get("fell_back"):
-        reason = f"{candidate.ep_device.ep_name} took no node of it; it would run on {quoted(value['fell_back'])}"
+        reason = f"{candidate.ep_device.ep_name} took no node of it; there would run {quoted(value['fell_back'])[1:-1]}"
         return CandidateResult(candidate=candidate, outcome=Outcome.FELL_BACK, reason=reason)
     if "failed" not in value:
         return None
     reason = f"a run raised {quoted(value['failed'])}"
+    if value.get("is_feed_to_blame"):
+        return CandidateResult(candidate=candidate, outcome=Outcome.FAILED, reason=f"{reason}; it is not quarantined")
     if workload.is_synthetic:
         reason += "; synthetic inputs may be to blame, so it is not quarantined"
         return CandidateResult(candidate=candidate, outcome=Outcome.FAILED, reason=reason)
@@ -323,6 +327,7 @@ def _result_of(state: _Progress) -> CandidateResult:
     return CandidateResult(
         candidate=state.candidate,
         outcome=Outcome.MEASURED,
+        reason=f"not all of it ran there: {quoted(rounds[0]['beside'])[1:-1]}" if rounds[0].get("beside") else "",
         times=run_times(times) if times else None,
         cold_start_s=_median(rounds, "cold_start_s"),
         session_creation_s=_median(rounds, "session_creation_s"),

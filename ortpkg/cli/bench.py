@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +52,10 @@ def command(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", help="Seconds after which one child process hangs.", min=0.1)
     ] = 120.0,
+    memory_limit: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", help="A child process that holds more is ended; default: 90 % of all.", min=1),
+    ] = None,
     dimensions: Annotated[
         list[str] | None,
         typer.Option("--dim", metavar="NAME=SIZE", help="A size for inputs that are made up. Repeatable."),
@@ -81,7 +86,7 @@ def command(
         threads=threads,
         record=record,
     )
-    plan = _plan(repeat, duration, rounds, timeout)
+    plan = replace(_plan(repeat, duration, rounds, timeout), memory_limit_nbytes=memory_limit)
     opened = ModelPackage(package, trust=trust)
     with _progress(output) as on_step:
         report = bench(opened, wishes, plan, on_step=on_step, on_note=output.note)

@@ -1,0 +1,91 @@
+"""A plug-in whose only purpose is to fail, each variant in the way that its option ``fault`` says.
+
+Copied into a directory of its own with an entry point beside it, as an installed distribution would be.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.execution_provider import BackendPlacement, ExecutionProvider
+from ortpkg.providers.whole_model import CompiledModel, WholeModel, WholeModelProvider
+
+EP_NAME = "FaultyExecutionProvider"
+
+
+class FaultyFactory(EpFactory):
+    ep_name = EP_NAME
+    vendor = "Nobody"
+    backend = "faulty"
+
+    @property
+    def version(self) -> str:
+        return os.environ.get("FAULTY_VERSION", "1.0")
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        return [
+            EpDevice(ep_name=EP_NAME, device=device, backend=self.backend, ep_version=self.version)
+            for device in hardware
+            if device.type is DeviceType.CPU
+        ]
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        return FaultyProvider(EP_NAME, ep_devices=devices, options=options)
+
+
+class FaultyProvider(WholeModelProvider):
+    backend = "faulty"
+
+    def compile_model(self, model: WholeModel) -> CompiledModel:
+        fault = self.options.get("fault", "")
+        if fault == "abort":
+            os.write(2, b"driver: assertion failed\n")
+            os.abort()
+        if fault == "refuse":
+            raise ValueError("no such operator")
+        if fault == "exit":
+            os._exit(0)
+        if fault == "memory":
+            hoard = [np.ones(1 << 22) for _ in range(200)]  # 6.7 GB
+            time.sleep(60)
+            del hoard
+        return FaultyModel(fault)
+
+
+class FaultyModel:
+    """y = 2 x, or what the fault makes of it."""
+
+    def __init__(self, fault: str) -> None:
+        self._fault = fault
+
+    def compute(self, inputs: Sequence[Any], context: Any) -> Sequence[Any]:
+        if self._fault == "hang":
+            time.sleep(600)
+        if self._fault == "raise":
+            raise RuntimeError("device lost\x1b[2J")
+        if self._fault == "chatter":
+            print("garbage on standard output")
+            os.write(1, b'{"value": {"times_ns": []}}\n')
+        result = np.asarray(inputs[0]) * np.float32(2)
+        if self._fault == "wrong":
+            result = result + np.float32(1)
+        if self._fault == "nan":
+            result = np.full_like(result, np.nan)
+        if self._fault == "shape":
+            result = result[:, :2]
+        sys.stdout.flush()
+        return [result]
+
+    def get_placement(self) -> Sequence[BackendPlacement]:
+        return ()

@@ -1,0 +1,111 @@
+"""A backend that fails in every way: the benchmark survives, says how each variant failed, and nothing else suffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ortpkg
+from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, add_samples, command_line, scale_model
+
+#: Fault → how its measurement must end.
+_OUTCOMES = {
+    "abort": "crashed",
+    "exit": "crashed",
+    "hang": "hung",
+    "raise": "failed",
+    "memory": "failed",
+    "wrong": "wrong output",
+    "nan": "wrong output",
+    "shape": "wrong output",
+    "refuse": "fell back",
+    "chatter": "measured",
+    "none": "measured",
+}
+_CAUSES = {"crashed": "CRASH", "hung": "HANG", "failed": "ERROR", "wrong output": "WRONG_OUTPUT"}
+
+
+@dataclass(frozen=True)
+class Benched:
+    """A package with a variant per fault, measured once."""
+
+    root: Path
+    ortpkg: CommandLine
+    done: Done
+
+    def result(self, variant: str) -> Any:
+        return next(each for each in self.done.json["results"] if each["variant"] == variant)
+
+
+@pytest.fixture(scope="module")
+def benched(tmp_path_factory: pytest.TempPathFactory) -> Benched:
+    folder = tmp_path_factory.mktemp("faults")
+    model = scale_model(folder / "double.onnx")
+    variants = [
+        ortpkg.NewVariant(model=model, name=fault, ep=FAULTY_EP, device="cpu", provider_options={"fault": fault})
+        for fault in _OUTCOMES
+    ]
+    variants.append(ortpkg.NewVariant(model=model, name="cpu", ep="cpu"))
+    root = folder / "faults.ortpackage"
+    ortpkg.create(root, variants)
+    add_samples(root)
+    run = command_line(folder)
+    options = ("--rounds", 1, "--repeat", 3, "--timeout", 15, "--memory-limit", 800_000_000, "--trust", "--json")
+    return Benched(root=root, ortpkg=run, done=run("bench", root, *options))
+
+
+@pytest.mark.parametrize("fault", _OUTCOMES)
+def test_names_how_a_variant_failed(benched: Benched, fault: str) -> None:
+    assert benched.done.code == 0, benched.done.err
+    assert benched.result(fault)["outcome"] == _OUTCOMES[fault]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("abort", "SIGABRT; its last words: 'driver: assertion failed'"),
+        ("hang", "no answer within 15 s"),
+        ("raise", "failed: device lost"),
+        ("exit", "it ended with status 0 without a result"),
+        ("memory", "it held more than 800000000 bytes of memory"),
+        ("wrong", "y is off by up to 1"),
+        ("nan", "y has NaN or infinity where a number is expected"),
+        ("shape", "y has shape [1, 2] instead of [1, 3]"),
+        ("refuse", "FaultyExecutionProvider took no node of it"),
+    ],
+)
+def test_says_why(benched: Benched, fault: str, said: str) -> None:
+    assert said in benched.result(fault)["reason"]
+
+
+def test_other_variants_are_measured_all_the_same(benched: Benched) -> None:
+    measured = [each for each in benched.done.json["results"] if each["variant"] in {"cpu", "none", "chatter"}]
+    assert len(measured) >= 3
+    for result in measured:
+        assert result["outcome"] == "measured"
+        assert result["is_accurate"] is True
+        assert result["times"]["count"] >= 3
+        assert result["cold_start_s"] > result["session_creation_s"] > 0
+
+
+def test_accurate_ones_come_first_in_the_order_of_their_medians(benched: Benched) -> None:
+    results = benched.done.json["results"]
+    good = [each["times"]["p50_s"] for each in results if each["outcome"] == "measured"]
+    assert good == sorted(good)
+    assert all(each["outcome"] == "measured" for each in results[: len(good)])
+
+
+def test_quarantines_exactly_what_failed(benched: Benched) -> None:
+    listed = benched.ortpkg("quarantine", "list", benched.root, "--json").json["entries"]
+    expected = {fault: _CAUSES[outcome] for fault, outcome in _OUTCOMES.items() if outcome in _CAUSES}
+    assert {entry["variant_name"]: entry["cause"] for entry in listed} == expected
+    assert {entry["ep_version"] for entry in listed} == {"1.0"}
+
+
+def test_an_escape_sequence_of_a_backend_reaches_no_terminal(benched: Benched) -> None:
+    listed = benched.ortpkg("quarantine")
+    assert "device lost" in listed.out
+    assert "\x1b" not in listed.out
