@@ -63,6 +63,7 @@ def _canonical(ep_device: EpDevice, policy: Policy, hardware: Sequence[HardwareD
             device.architecture or "",
             device.source,
             str(device.is_discrete),
+            -(device.free_memory_nbytes or 0),
         )
     return (
         policy.preference(device_kind(ep_device, hardware)),

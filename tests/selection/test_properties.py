@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +14,20 @@ from hypothesis import strategies as st
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.package.frozen import FrozenMapping
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.limits import NO_LIMITS, Limits
+from ortpkg.selection.measurements import (
+    Measurement,
+    QuarantineCause,
+    QuarantineEntry,
+    SelectionRecords,
+    device_key,
+)
 from ortpkg.selection.policies import POLICIES
 from ortpkg.selection.selector import select_variant
+from ortpkg.selection.variant_facts import Precision
 from ortpkg.selection.verdict import ReasonCode, Selection
 
 _EPS = (CPU_EP, OPENVINO_EP, "CUDAExecutionProvider", "QNNExecutionProvider", "PluginExecutionProvider")
@@ -27,6 +39,8 @@ _hardware = st.builds(
     name=st.sampled_from(("a", "b")),
     is_discrete=st.sampled_from((True, False, None)),
     memory_nbytes=st.sampled_from((None, 1 << 30, 1 << 34)),
+    free_memory_nbytes=st.sampled_from((None, 1 << 29)),
+    architecture=st.sampled_from((None, "haswell", "skylake")),
 )
 _ep_devices = st.builds(
     EpDevice,
@@ -39,14 +53,61 @@ _constraints = st.builds(
     ep=st.none() | st.sampled_from(_EPS),
     device=st.none() | st.sampled_from(("cpu", "gpu", "npu", "weird")),
     ep_compatibility_info=st.none() | st.sampled_from((*_RATINGS, "raises")),
+    architecture=st.none() | st.sampled_from(("haswell", "skylake", "zen4")),
+)
+_metadata = st.fixed_dictionaries(
+    {},
+    optional={
+        "nbytes": st.sampled_from((1 << 10, 1 << 29, 1 << 32, "odd")),
+        "peak_memory_nbytes": st.sampled_from((1 << 20, 1 << 33)),
+        "quantization": st.sampled_from((None, "qdq-int8", "fp16")),
+    },
+)
+_stated = st.tuples(_constraints, _metadata)
+_limits = st.builds(
+    Limits,
+    max_memory_nbytes=st.none() | st.just(1 << 30),
+    max_size_nbytes=st.none() | st.just(1 << 20),
+    min_precision=st.none() | st.just(Precision.FP16),
+    max_latency_s=st.none() | st.just(0.002),
+    strict_facts=st.booleans(),
+)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked for, and what is recorded: (variant, EP device, median in ms), or None for quarantine."""
+
+    policy: str
+    device: str | None
+    check_architecture: bool
+    limits: Limits
+    recorded: list[tuple[int, int, int | None]]
+
+
+_wishes = st.builds(
+    Wishes,
+    policy=st.sampled_from(sorted(POLICIES)),
+    device=st.none() | st.sampled_from(("cpu", "gpu", "npu")),
+    check_architecture=st.booleans(),
+    limits=st.just(NO_LIMITS) | _limits,
+    recorded=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.none() | st.integers(1, 3)), max_size=4),
 )
 _ROOT = Path("package").absolute()
+Stated = tuple[Constraints, dict[str, Any]]
 
 
-def _component(constraints: list[Constraints]) -> ComponentInfo:
+def _component(stated: list[Stated]) -> ComponentInfo:
     variants = tuple(
-        VariantInfo(name=f"v{i}", component_name="m", directory=_ROOT, model_path=None, constraints=found)
-        for i, found in enumerate(constraints)
+        VariantInfo(
+            name=f"v{i}",
+            component_name="m",
+            directory=_ROOT,
+            model_path=None,
+            constraints=found,
+            metadata=FrozenMapping(metadata),
+        )
+        for i, (found, metadata) in enumerate(stated)
     )
     return ComponentInfo(name="m", directory=_ROOT, variants=variants)
 
@@ -57,20 +118,64 @@ def _rate(_ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
     return CompiledModelCompatibility(info)
 
 
-def _select(component: ComponentInfo, ep_devices: list[EpDevice], policy: str, device: str | None) -> Selection:
+def _records(wishes: Wishes, ep_devices: list[EpDevice]) -> SelectionRecords:
+    """Records of variants that may not exist, on these EP devices, whose order decides nothing."""
+    placed = [
+        (f"v{variant_at}", ep_devices[ep_device_at], median_ms)
+        for variant_at, ep_device_at, median_ms in wishes.recorded
+        if ep_device_at < len(ep_devices)
+    ]
+    places: list[dict[str, Any]] = [
+        {
+            "component_name": "m",
+            "variant_name": name,
+            "ep_name": each.ep_name,
+            "backend": each.backend,
+            "device": device_key(each, ep_devices),
+        }
+        for name, each, _ in placed
+    ]
+    measured: dict[str, Any] = {"p95_s": 0.002, "throughput_per_s": 1.0, "cold_start_s": 1.0, "first_run_s": 1.0}
+    failed: dict[str, Any] = {"ep_version": "", "driver_version": "", "detail": "", "recorded_at": "yesterday"}
+    return SelectionRecords(
+        measurements=tuple(
+            Measurement(**place, p50_s=median_ms / 1e3, **measured)
+            for place, (_, _, median_ms) in zip(places, placed, strict=True)
+            if median_ms is not None
+        ),
+        quarantined=tuple(
+            QuarantineEntry(**place, cause=QuarantineCause.CRASH, **failed)
+            for place, (_, _, median_ms) in zip(places, placed, strict=True)
+            if median_ms is None
+        ),
+    )
+
+
+def _select(
+    component: ComponentInfo, ep_devices: list[EpDevice], wishes: Wishes, records: SelectionRecords | None = None
+) -> Selection:
     hardware = [ep_device.device for ep_device in ep_devices if ep_device.device is not None]
     # The hardware list is what the system says; its order is the system's and not part of what is shuffled.
     hardware.sort(key=repr)
-    return select_variant(component, ep_devices, hardware=hardware, compatibility=_rate, policy=policy, device=device)
+    return select_variant(
+        component,
+        ep_devices,
+        hardware=hardware,
+        compatibility=_rate,
+        policy=wishes.policy,
+        device=wishes.device,
+        check_architecture=wishes.check_architecture,
+        limits=wishes.limits,
+        records=_records(wishes, ep_devices) if records is None else records,
+    )
 
 
 def _given(test: Callable[..., None]) -> Callable[..., None]:
-    return settings(max_examples=150, deadline=None)(
+    return settings(max_examples=100, deadline=None)(
         given(
-            constraints=st.lists(_constraints, max_size=5),
-            ep_devices=st.lists(_ep_devices, max_size=5),
-            policy=st.sampled_from(sorted(POLICIES)),
-            device=st.none() | st.sampled_from(("cpu", "gpu", "npu")),
+            stated=st.lists(_stated, max_size=5),
+            ep_devices=st.lists(_ep_devices, max_size=5, unique_by=repr),
+            wishes=_wishes,
             seed=st.integers(0, 1 << 16),
         )(test)
     )
@@ -79,26 +184,28 @@ def _given(test: Callable[..., None]) -> Callable[..., None]:
 @pytest.mark.requirement("K12")
 @_given
 def test_the_order_of_discovery_never_changes_the_choice(
-    constraints: list[Constraints], ep_devices: list[EpDevice], policy: str, device: str | None, seed: int
+    stated: list[Stated], ep_devices: list[EpDevice], wishes: Wishes, seed: int
 ) -> None:
-    component = _component(constraints)
+    component = _component(stated)
     shuffled = random.Random(seed).sample(ep_devices, len(ep_devices))
 
-    assert _select(component, ep_devices, policy, device) == _select(component, shuffled, policy, device)
+    records = _records(wishes, ep_devices)
+
+    assert _select(component, ep_devices, wishes, records) == _select(component, shuffled, wishes, records)
 
 
 @_given
 def test_removing_a_rejected_variant_never_changes_the_choice(
-    constraints: list[Constraints], ep_devices: list[EpDevice], policy: str, device: str | None, seed: int
+    stated: list[Stated], ep_devices: list[EpDevice], wishes: Wishes, seed: int
 ) -> None:
-    component = _component(constraints)
-    selection = _select(component, ep_devices, policy, device)
+    component = _component(stated)
+    selection = _select(component, ep_devices, wishes)
     eligible = {verdict.variant.name for verdict in selection.verdicts if verdict.is_eligible}
     rejected = [variant for variant in component.variants if variant.name not in eligible]
     removed = random.Random(seed).sample(rejected, min(len(rejected), 2))
     kept = tuple(variant for variant in component.variants if variant not in removed)
 
-    again = _select(ComponentInfo(name="m", directory=_ROOT, variants=kept), ep_devices, policy, device)
+    again = _select(ComponentInfo(name="m", directory=_ROOT, variants=kept), ep_devices, wishes)
 
     assert (again.best and (again.best.variant, again.best.ep_device)) == (
         selection.best and (selection.best.variant, selection.best.ep_device)
@@ -107,9 +214,9 @@ def test_removing_a_rejected_variant_never_changes_the_choice(
 
 @_given
 def test_the_choice_is_the_best_of_the_written_order(
-    constraints: list[Constraints], ep_devices: list[EpDevice], policy: str, device: str | None, seed: int
+    stated: list[Stated], ep_devices: list[EpDevice], wishes: Wishes, seed: int
 ) -> None:
-    selection = _select(_component(constraints), ep_devices, policy, device)
+    selection = _select(_component(stated), ep_devices, wishes)
     ranks = [verdict.rank for verdict in selection.verdicts if verdict.rank is not None]
 
     assert ranks == sorted(ranks)
@@ -121,10 +228,10 @@ def test_the_choice_is_the_best_of_the_written_order(
 
 @_given
 def test_every_variant_has_a_verdict_on_every_ep_device_or_says_that_its_ep_is_missing(
-    constraints: list[Constraints], ep_devices: list[EpDevice], policy: str, device: str | None, seed: int
+    stated: list[Stated], ep_devices: list[EpDevice], wishes: Wishes, seed: int
 ) -> None:
-    component = _component(constraints)
-    selection = _select(component, ep_devices, policy, device)
+    component = _component(stated)
+    selection = _select(component, ep_devices, wishes)
 
     for variant in component.variants:
         own = [verdict for verdict in selection.verdicts if verdict.variant is variant]

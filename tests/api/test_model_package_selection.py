@@ -1,0 +1,232 @@
+"""ModelPackage.select: machine profiles, limits, records and logs; what a session makes of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ortpkg
+from ortpkg.api import policy_pipeline
+from ortpkg.benchmarking import records as records_module
+from ortpkg.devices.profiles import read_profile
+from ortpkg.errors import NoSuitableVariantError, ProfileError, UsageError
+from ortpkg.package.schemas import check_schema
+from ortpkg.selection.machine import MachineOffer
+from ortpkg.selection.measurements import (
+    Measurement,
+    QuarantineCause,
+    QuarantineEntry,
+    SelectionRecords,
+    device_key,
+    driver_version_of,
+)
+from ortpkg.selection.verdict import ReasonCode
+from ortpkg.session import provider_list
+
+DIGITS = Path(__file__).parents[2] / "sample_packages" / "digits.ortpackage"
+
+
+@pytest.fixture
+def digits() -> ortpkg.ModelPackage:
+    return ortpkg.ModelPackage(DIGITS)
+
+
+@pytest.fixture
+def record(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """record(make): what is recorded of this machine is what ``make(offer)`` gives."""
+
+    def call(make: Any) -> None:
+        monkeypatch.setattr(records_module, "load_records", lambda _package, offer: make(offer))
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("profile", "variant"),
+    [
+        ("snapdragon-x-laptop", "cpu-fp32"),
+        ("intel-core-ultra-laptop", "openvino-npu"),
+        ("rtx-workstation", "cuda"),
+        ("plain-server", "cpu-fp32"),
+    ],
+)
+def test_what_another_machine_would_select_is_told_by_its_profile(
+    digits: ortpkg.ModelPackage, profile: str, variant: str
+) -> None:
+    selection = digits.select(profile=profile)
+
+    assert selection.best is not None
+    assert (selection.best.variant.name, selection.machine) == (variant, profile)
+    assert any("constructed" in warning for warning in selection.warnings)
+    assert digits.select(profile=read_profile(profile)) == selection
+
+
+def test_a_profile_that_does_not_exist_is_an_error_with_the_nearest_name(digits: ortpkg.ModelPackage) -> None:
+    with pytest.raises(ProfileError, match="did you mean 'plain-server'"):
+        digits.select(profile="plain-servr")
+
+
+def test_a_profile_changes_nothing_for_the_machine_that_it_is_not(digits: ortpkg.ModelPackage) -> None:
+    assert digits.select().machine == ""
+    assert digits.select(profile=policy_pipeline.THIS_MACHINE).machine == ""
+
+
+def test_a_variant_selected_for_another_machine_gets_a_session_where_it_can_run_here(
+    digits: ortpkg.ModelPackage,
+) -> None:
+    variant = digits.best_variant(profile="plain-server")
+
+    session = variant.create_session()
+
+    assert variant.selection.machine == "plain-server"
+    assert session.get_inputs()[0].name == "image"
+
+
+def test_a_variant_that_only_the_other_machine_can_run_is_a_typed_error_with_every_reason(
+    digits: ortpkg.ModelPackage,
+) -> None:
+    variant = digits.best_variant(profile="rtx-workstation")
+
+    with pytest.raises(
+        NoSuitableVariantError,
+        match=r"variant 'cuda' was selected for machine 'rtx-workstation', and cannot run on this one:\n"
+        r"(.*\n)*  'cuda': EP_NOT_AVAILABLE",
+    ) as caught:
+        variant.create_session()
+
+    assert caught.value.selection is not None
+    assert caught.value.selection.machine == ""
+
+
+def test_the_release_policies_answer_for_a_profile_too(digits: ortpkg.ModelPackage) -> None:
+    selection = digits.select(profile="intel-core-ultra-laptop", policy="onnxruntime-1.31", ep="openvino")
+    without_devices = digits.select(profile="rtx-workstation", policy="onnxruntime-1.31", ep="cuda")
+
+    assert selection.best is not None
+    assert (selection.best.variant.name, selection.machine) == ("openvino-npu", "intel-core-ultra-laptop")
+    assert without_devices.best is None  # the CUDA EP of that profile reports no devices, and the variant asks for one
+
+
+def test_the_release_policies_take_no_limits(digits: ortpkg.ModelPackage) -> None:
+    with pytest.raises(UsageError, match="it takes no device, architecture or limits"):
+        digits.select(policy="onnxruntime-1.27", ep="cuda", max_size=1)
+
+
+def test_limits_are_arguments_in_the_callers_words(digits: ortpkg.ModelPackage) -> None:
+    best = digits.best_variant(max_size="50kB", where={"quantization": "int8"}, min_precision="int8")
+
+    assert best.name == "cpu-int8"
+
+
+def test_sizes_that_are_not_recorded_are_counted_where_a_limit_needs_them(tmp_path: Path) -> None:
+    folder = tmp_path / "p.ortpackage" / "models" / "m"
+    (folder / "v").mkdir(parents=True)
+    (folder / "v" / "model.onnx").write_bytes(bytes(2000))
+    (folder / "metadata.json").write_text(json.dumps({"model_variants": {"v": {}}}), encoding="utf-8")
+    (tmp_path / "p.ortpackage" / "manifest.json").write_text('{"model_name": "p"}', encoding="utf-8")
+
+    selection = ortpkg.ModelPackage(tmp_path / "p.ortpackage").select(max_size="1kB")
+
+    assert {verdict.code for verdict in selection.verdicts} == {ReasonCode.SIZE_TOO_LARGE}
+    assert selection.verdicts[0].reason == "its files have 2.0 kB; at most 1.0 kB was asked for"
+
+
+def test_what_was_measured_here_is_used(digits: ortpkg.ModelPackage, record: Any) -> None:
+    def make(offer: MachineOffer) -> SelectionRecords:
+        place = next(each for each in offer.ep_devices if each.backend == "embedded")
+        measured = Measurement(
+            component_name="classifier", variant_name="cpu-int8", ep_name=place.ep_name, backend=place.backend,
+            device=device_key(place, offer.ep_devices), p50_s=1e-3, p95_s=2e-3, throughput_per_s=1e3, cold_start_s=0.1,
+            first_run_s=0.1,
+        )  # fmt: skip
+        return SelectionRecords(measurements=(measured,))
+
+    record(make)
+    best = digits.select(policy="measured", max_latency="5ms").best
+
+    assert best is not None
+    assert best.ep_device is not None
+    assert (best.variant.name, best.ep_device.backend) == ("cpu-int8", "embedded")
+    assert digits.select(policy="measured", profile="plain-server").warnings[-1].startswith("nothing was measured")
+
+
+def test_what_failed_here_is_passed_over_and_said(digits: ortpkg.ModelPackage, record: Any) -> None:
+    def make(offer: MachineOffer) -> SelectionRecords:
+        return SelectionRecords(
+            quarantined=tuple(
+                QuarantineEntry(
+                    component_name="classifier", variant_name="cpu-fp32", ep_name=place.ep_name, backend=place.backend,
+                    device=device_key(place, offer.ep_devices), ep_version=place.ep_version,
+                    driver_version=driver_version_of(place), cause=QuarantineCause.CRASH, detail="signal 11",
+                    recorded_at="2026-11-20",
+                )
+                for place in offer.ep_devices
+            )
+        )  # fmt: skip
+
+    record(make)
+    selection = digits.select()
+
+    assert selection.best is not None
+    assert selection.best.variant.name == "cpu-int8"
+    assert any("'cpu-fp32' is passed over" in warning and "it crashed" in warning for warning in selection.warnings)
+
+
+def test_a_decision_is_logged_once_with_its_package(digits: ortpkg.ModelPackage) -> None:
+    records: list[dict[str, Any]] = []
+    digits.select(log=records.append)
+    digits.select(policy="onnxruntime-1.31", log=records.append)
+
+    assert [record["package"]["name"] for record in records] == ["digits", "digits"]
+    for record in records:
+        assert record["duration_s"] > 0
+        assert check_schema(json.loads(json.dumps(record["selection"])), "selection", document="selection") == ()
+
+
+@pytest.mark.requirement("K22")
+def test_the_policy_pipeline_orders_selects_logs_creates_and_registers(
+    digits: ortpkg.ModelPackage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    def watch(module: Any, name: str) -> None:
+        original = getattr(module, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            steps.append(name)
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(module, name, call)
+
+    from ortpkg.session import inference_session
+
+    for name in ("order_devices", "select_ep_devices", "log_decision"):
+        watch(policy_pipeline, name)
+    for name in ("create_execution_providers", "register_execution_providers"):
+        assert getattr(provider_list, name)
+        watch(inference_session, name)
+    digits.create_session()
+
+    assert steps == [
+        "order_devices",
+        "select_ep_devices",
+        "log_decision",
+        "create_execution_providers",
+        "register_execution_providers",
+    ]
+
+
+def test_selection_without_records_costs_no_look_at_a_file_of_them(digits: ortpkg.ModelPackage) -> None:
+    offer, machine = policy_pipeline.offer_for(digits.component(), (), None)
+    policy_pipeline.records_of(digits.info, offer, machine)
+    times = []
+    for _ in range(200):
+        start_s = time.perf_counter()
+        policy_pipeline.records_of(digits.info, offer, machine)
+        times.append(time.perf_counter() - start_s)
+
+    assert min(times) < 200e-6
