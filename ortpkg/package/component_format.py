@@ -8,13 +8,14 @@ differs.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ortpkg.ep_names import CPU_EP, is_known_ep
 from ortpkg.errors import quoted
+from ortpkg.package.component_variant import CheckedComponentVariant
 from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.executor_info import (
     NO_EXECUTOR_INFO,
@@ -33,12 +34,12 @@ from ortpkg.package.package_info import (
     Layout,
     SharedAsset,
     Source,
-    VariantInfo,
 )
 from ortpkg.package.path_resolver import PathKind, why_not_a_name
+from ortpkg.package.plain_names import Place, PlainNames
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.reference_reader import UNREADABLE, ReferenceReader
-from ortpkg.package.reference_resolver import Place, ReferenceResolver, kind_at
+from ortpkg.package.reference_resolver import ReferenceResolver, kind_at
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
     COMPONENT_WITHOUT_VARIANTS,
@@ -93,6 +94,7 @@ def read_component_format(
     *,
     rules: ReadingRules,
     found: FindingCollector,
+    plain: PlainNames,
     allow_external_paths: bool,
 ) -> ComponentGeneration | None:
     """The components, in declaration order, of a package of a supported version; None with findings where it has none.
@@ -105,6 +107,7 @@ def read_component_format(
         root: the real path of the package root.
         rules: how the package is read.
         found: takes the findings.
+        plain: of the package.
         allow_external_paths: a package of the layout "installed" may name paths outside of it.
     """
     findings = check_schema(manifest, "component_manifest", document=MANIFEST)
@@ -116,7 +119,7 @@ def read_component_format(
         return None
     layout = Layout.INSTALLED if manifest.get("layout") == Layout.INSTALLED else Layout.PORTABLE
     may_leave = layout is Layout.INSTALLED and (allow_external_paths or rules.follows_installed_layout)
-    references = ReferenceReader(ReferenceResolver(root, rules, is_confined=not may_leave), rules, found)
+    references = ReferenceReader(ReferenceResolver(root, rules, is_confined=not may_leave), rules, found, plain)
     shared_assets = read_shared_assets(manifest.get("shared_assets", EMPTY), references)
     references.assets = {asset.uri: str(asset.path) for asset in shared_assets}
     if not manifest["components"]:
@@ -153,44 +156,6 @@ def facts_of(body: Mapping[str, Any], source: Source, references: ReferenceReade
     references.found.extend(findings)
     facts: Mapping[str, Any] = EMPTY if findings else additional[FACTS]
     return facts
-
-
-class _CheckedVariant(NamedTuple):
-    """What was read of a variant that keeps every rule: all that making it needs."""
-
-    name: str
-    component: str
-    component_source: Source
-    body: Mapping[str, Any]
-    directory: str
-    has_directory: bool
-    executor_info: ExecutorInfo
-    stated: Constraints
-    constraints: Constraints
-    facts: Mapping[str, Any]
-
-
-def _stated_by(checked: _CheckedVariant) -> tuple[Constraints, Mapping[str, str]]:
-    return checked.constraints, checked.executor_info.provider_options
-
-
-def _make_variant(checked: _CheckedVariant) -> VariantInfo:
-    info = checked.executor_info
-    return VariantInfo(
-        name=checked.name,
-        component_name=checked.component,
-        directory=Path(checked.directory),
-        model_path=None if info.model_path is None else Path(info.model_path),
-        constraints=checked.constraints,
-        session_options=freeze(info.session_options),
-        provider_options=freeze(info.provider_options),
-        executor_info=freeze(info.payloads),
-        component_constraints=checked.stated,
-        has_directory=checked.has_directory,
-        metadata=freeze(checked.facts.get("metadata", EMPTY)),
-        additional_metadata=freeze(checked.body.get("additional_metadata")),
-        source=checked.component_source.below("variants", checked.name),
-    )
 
 
 class _ComponentReader:
@@ -256,13 +221,11 @@ class _ComponentReader:
             message = f"component model {quoted(self._name)} has no variants"
             pointer = source.pointer + json_pointer("variants")
             self._found.add(COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer)
-        self._references.resolver.list_folders(directory, expected=len(body["variants"]))
+        self._references.plain.list_folders(directory, expected=len(body["variants"]))
         return ComponentInfo(
             name=self._name,
             directory=Path(directory),
-            variants=LazyVariants(
-                self._read_variants(body["variants"], directory, source), stated=_stated_by, make=_make_variant
-            ),
+            variants=LazyVariants(self._read_variants(body["variants"], directory, source)),
             metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
             additional_metadata=freeze(body.get("additional_metadata")),
             source=source,
@@ -270,20 +233,18 @@ class _ComponentReader:
 
     def _read_variants(
         self, bodies: Mapping[str, Mapping[str, Any]], directory: str, source: Source
-    ) -> Iterator[tuple[_CheckedVariant, Hashable]]:
-        """What was read of each variant that can be used, and a key that is equal for those that state the same."""
+    ) -> Iterator[CheckedComponentVariant]:
+        """What was read of each variant that can be used."""
         for name, body in bodies.items():
             checked = self._read_plain_variant(name, body, directory, source)
             if checked is None:
                 checked = self._read_variant(name, body, directory, source)
             if checked is not None:
-                options = checked.executor_info.provider_options
-                # By identity: those who state the same share one object, see _interned_constraints.
-                yield checked, (id(checked.constraints), tuple(options.items()) if options else ())
+                yield checked
 
     def _read_plain_variant(
         self, name: str, body: Mapping[str, Any], directory: str, component: Source
-    ) -> _CheckedVariant | None:
+    ) -> CheckedComponentVariant | None:
         """What :meth:`_read_variant` gives where nothing needs a closer look; None: ask there.
 
         Nearly all variants are such: only known keys, a known EP and device, an ordinary name for the folder
@@ -299,20 +260,21 @@ class _ComponentReader:
             or type(payload) is not dict
         ):
             return None
-        folder = self._references.resolver.find_plain(body.get("variant_directory", name), directory)
+        folder = self._references.plain.find(body.get("variant_directory", name), directory)
         if folder is None or folder.kind is not PathKind.DIRECTORY:
             return None
         executor_info = read_plain_executor_info(body["executor_info"], folder.path, self._references)
         if executor_info is None:
             return None
         stated, meant = constraints
-        return _CheckedVariant(
-            name, self._name, component, body, folder.path, True, executor_info, stated, meant, EMPTY
+        model, path = executor_info.model_path, folder.path
+        return CheckedComponentVariant(
+            name, self._name, component, body, path, True, model, executor_info, stated, meant, EMPTY
         )
 
     def _read_variant(
         self, name: str, body: Mapping[str, Any], directory: str, component: Source
-    ) -> _CheckedVariant | None:
+    ) -> CheckedComponentVariant | None:
         if self._knows_keys and not body.keys() <= VARIANT_KEYS:
             check_keys(body, VARIANT_KEYS, component.below("variants", name), self._found)
         folder = self._resolve_directory(name, body.get("variant_directory"), directory, component)
@@ -331,13 +293,14 @@ class _ComponentReader:
             facts = facts_of(body, component.below("variants", name), self._references)
             if "constraints" in facts:
                 constraints = _completed(constraints, facts["constraints"])
-        return _CheckedVariant(
+        return CheckedComponentVariant(
             name=name,
             component=self._name,
             component_source=component,
             body=body,
             directory=folder.path,
             has_directory=exists,
+            model_path=executor_info.model_path,
             executor_info=executor_info,
             stated=stated,
             constraints=constraints,

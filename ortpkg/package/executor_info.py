@@ -15,8 +15,8 @@ from ortpkg.errors import quoted
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Source
 from ortpkg.package.path_resolver import PathKind
+from ortpkg.package.plain_names import Place
 from ortpkg.package.reference_reader import UNREADABLE, ReferenceReader
-from ortpkg.package.reference_resolver import Place
 from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN, Rule
 from ortpkg.package.schemas import check_schema, is_valid
 
@@ -99,7 +99,7 @@ def read_plain_executor_info(
     if len(declared) != 1 or not is_valid(payload, "executor_info_ort"):
         return None
     reference = payload.get("model_file")
-    model = None if reference is None else references.resolver.find_plain(reference, directory)
+    model = None if reference is None else references.plain.find(reference, directory)
     if model is None or model.kind is not PathKind.FILE:
         return None
     session_options = payload.get("session_options") or EMPTY

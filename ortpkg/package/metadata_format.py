@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
@@ -23,6 +22,7 @@ from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.model_file import resolve_model
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
 from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding, list_names, why_not_a_name
+from ortpkg.package.plain_names import PlainNames
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
     COMPONENT_NOT_FOUND,
@@ -34,6 +34,7 @@ from ortpkg.package.rules import (
     PATH_NOT_PORTABLE,
 )
 from ortpkg.package.schemas import check_schema
+from ortpkg.package.variants import LazyVariants
 
 MANIFEST = "manifest.json"
 METADATA = "metadata.json"
@@ -43,20 +44,64 @@ _MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that
 _NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Declaration:
-    """One variant as one document has it."""
+class _Declaration(NamedTuple):
+    """One variant as one document has it: at ``tokens``."""
 
     body: Mapping[str, Any]
-    source: Source
+    document: str
+    tokens: tuple[str, ...]
+
+    @property
+    def source(self) -> Source:
+        return Source(document=self.document, pointer=json_pointer(*self.tokens))
+
+
+class _CheckedVariant(NamedTuple):
+    """What was read of a variant that keeps every rule: all that making it needs; ``body`` is what documents say."""
+
+    name: str
+    component: str
+    body: Mapping[str, Any]
+    directory: str
+    model_path: str | None
+    constraints: Constraints
+    declaration: _Declaration
+
+    @property
+    def session_options(self) -> Mapping[str, str]:
+        return self.body.get("session_options") or EMPTY
+
+    @property
+    def provider_options(self) -> Mapping[str, str]:
+        return self.body.get("provider_options") or EMPTY
+
+    def make(self) -> VariantInfo:
+        additional_metadata = self.body.get("additional_metadata")
+        return VariantInfo(
+            name=self.name,
+            component_name=self.component,
+            directory=Path(self.directory),
+            model_path=None if self.model_path is None else Path(self.model_path),
+            constraints=self.constraints,
+            session_options=FrozenMapping(self.session_options),
+            provider_options=FrozenMapping(self.provider_options),
+            metadata=_freeze_object(self.body.get("metadata")),
+            additional_metadata=freeze(additional_metadata) if _says_something(additional_metadata) else None,
+            source=self.declaration.source,
+        )
 
 
 def read_metadata_format(
-    manifest: Mapping[str, Any], resolver: PathResolver, found: FindingCollector, limits: DocumentLimits
+    manifest: Mapping[str, Any],
+    resolver: PathResolver,
+    found: FindingCollector,
+    limits: DocumentLimits,
+    plain: PlainNames,
 ) -> tuple[ComponentInfo, ...]:
     """The component models of a package whose manifest has passed its schema, in declaration order.
 
-    Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no errors.
+    Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no errors. ``plain``
+    looks up what needs no judging.
     """
     declared = manifest.get("component_models")
     names = _discover(resolver, found) if declared is None else _check_names(declared, found)
@@ -64,17 +109,19 @@ def read_metadata_format(
         found.add(PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no component models, and none is found under models/")
     inline = declared if isinstance(declared, Mapping) else {}
     return tuple(
-        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, limits).read(inline.get(name) or {})
+        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, limits, plain).read(inline.get(name) or {})
         for name in names
     )
 
 
-def read_component_root(resolver: PathResolver, found: FindingCollector, limits: DocumentLimits) -> ComponentInfo:
+def read_component_root(
+    resolver: PathResolver, found: FindingCollector, limits: DocumentLimits, plain: PlainNames
+) -> ComponentInfo:
     """The component model whose own folder is the package root: metadata.json is there, and no manifest.json.
 
     Its name is ``component_model_name``, or the folder's.
     """
-    return _ComponentReader(resolver.root.name, "", resolver, found, limits).read({})
+    return _ComponentReader(resolver.root.name, "", resolver, found, limits, plain).read({})
 
 
 def sanitize_model_id(model_id: str) -> str:
@@ -123,24 +170,28 @@ class _ComponentReader:
     """Reads one component model: its two possible documents, then each variant merged from both."""
 
     def __init__(
-        self, name: str, base: str, resolver: PathResolver, found: FindingCollector, limits: DocumentLimits
+        self,
+        name: str,
+        base: str,
+        resolver: PathResolver,
+        found: FindingCollector,
+        limits: DocumentLimits,
+        plain: PlainNames,
     ) -> None:
         self._name = name
         self._resolver = resolver
         self._found = found
         self._limits = limits
+        self._plain = plain
         self._base = base
+        self._constraints: dict[tuple[str | None, ...], Constraints] = {}
         self._document = f"{base}/{METADATA}" if base else METADATA
 
     def read(self, inline: Mapping[str, Any]) -> ComponentInfo:
         """The component; ``inline`` is its object in the manifest, empty where there is none."""
         metadata = self._read_metadata(is_required=not inline.get("model_variants"))
         self._check_component_name(metadata)
-        variants = tuple(
-            variant
-            for name, declarations in self._merge(inline, metadata or {}).items()
-            if (variant := self._read_variant(name, declarations)) is not None
-        )
+        variants = LazyVariants(self._read_variants(self._merge(inline, metadata or {})))
         if metadata is not None and not metadata.get("model_variants") and not inline.get("model_variants"):
             message = f"component model {quoted(self._name)} has no variants"
             self._found.add(COMPONENT_WITHOUT_VARIANTS, self._document, message, pointer="/model_variants")
@@ -196,13 +247,49 @@ class _ComponentReader:
         """Variant name → its declarations, metadata.json first (K06); names in the manifest's order, then others."""
         merged: dict[str, list[_Declaration]] = {name: [] for name in inline.get("model_variants", {})}
         for name, body in metadata.get("model_variants", {}).items():
-            source = Source(document=self._document, pointer=json_pointer("model_variants", name))
-            merged.setdefault(name, []).append(_Declaration(body=body, source=source))
+            merged.setdefault(name, []).append(_Declaration(body, self._document, ("model_variants", name)))
         for name, body in inline.get("model_variants", {}).items():
-            merged[name].append(_Declaration(body=body, source=self._manifest_source("model_variants", name)))
+            tokens = ("component_models", self._name, "model_variants", name)
+            merged[name].append(_Declaration(body, MANIFEST, tokens))
         return merged
 
-    def _read_variant(self, name: str, declarations: list[_Declaration]) -> VariantInfo | None:
+    def _read_variants(self, merged: Mapping[str, list[_Declaration]]) -> Iterator[_CheckedVariant]:
+        """What was read of each variant that can be used."""
+        directory = str(self._directory())
+        self._plain.list_folders(directory, expected=len(merged))
+        for name, declarations in merged.items():
+            checked = self._read_plain_variant(name, declarations, directory)
+            if checked is None:
+                checked = self._read_variant(name, declarations)
+            if checked is not None:
+                yield checked
+
+    def _read_plain_variant(
+        self, name: str, declarations: list[_Declaration], directory: str
+    ) -> _CheckedVariant | None:
+        """What :meth:`_read_variant` gives where nothing needs a closer look; None: ask there.
+
+        Nearly all variants are such: declared once, with a known EP and device, an ordinary name for the folder and for
+        the model, which are there.
+        """
+        body = declarations[0].body
+        reference = body.get("model_file")
+        if len(declarations) > 1 or not reference or "model_id" in body or "file" in body:
+            return None
+        stated = body.get("constraints") or EMPTY
+        ep, device = stated.get("ep"), stated.get("device")
+        if (ep and not is_known_ep(ep)) or (device and device.lower() not in DEVICES):
+            return None
+        folder = self._plain.find(name, directory)
+        model = None if folder is None else self._plain.find(reference, folder.path)
+        if folder is None or folder.kind is not PathKind.DIRECTORY:
+            return None
+        if model is None or model.kind is not PathKind.FILE:
+            return None
+        constraints = self._interned_constraints(stated)
+        return _CheckedVariant(name, self._name, body, folder.path, model.path, constraints, declarations[0])
+
+    def _read_variant(self, name: str, declarations: list[_Declaration]) -> _CheckedVariant | None:
         source = declarations[0].source
         body = _merge_bodies([declaration.body for declaration in declarations])
         model_id = body.get("model_id")
@@ -224,17 +311,14 @@ class _ComponentReader:
         constraints = self._read_constraints(body["constraints"], declarations)
         if place is None:
             return None
-        return VariantInfo(
+        return _CheckedVariant(
             name=name,
-            component_name=self._name,
-            directory=place.directory,
-            model_path=place.model_path,
+            component=self._name,
+            body=body,
+            directory=str(place.directory),
+            model_path=None if place.model_path is None else str(place.model_path),
             constraints=constraints,
-            session_options=FrozenMapping(body.get("session_options")),
-            provider_options=FrozenMapping(body.get("provider_options")),
-            metadata=_freeze_object(body.get("metadata")),
-            additional_metadata=freeze(body.get("additional_metadata")),
-            source=source,
+            declaration=declarations[0],
         )
 
     def _read_constraints(self, body: Mapping[str, Any], declarations: list[_Declaration]) -> Constraints:
@@ -243,12 +327,22 @@ class _ComponentReader:
             warn_of_ep(ep, _where(declarations, "constraints", inner="ep"), self._found)
         if device is not None and (device := device.lower()) not in DEVICES:
             warn_of_device(device, _where(declarations, "constraints", inner="device"), self._found)
-        return Constraints(
-            ep=ep,
-            device=device,
-            architecture=body.get("architecture"),
-            ep_compatibility_info=body.get("ep_compatibility_info"),
-        )
+        return self._interned_constraints(body)
+
+    def _interned_constraints(self, body: Mapping[str, Any]) -> Constraints:
+        """The constraints, with no empty texts; most variants share theirs with others, and get the same object."""
+        key = body.get("ep"), body.get("device"), body.get("architecture"), body.get("ep_compatibility_info")
+        known = self._constraints.get(key)
+        if known is None:
+            ep, device, architecture, info = (value or None for value in key)
+            device = None if device is None else device.lower()
+            known = Constraints(ep=ep, device=device, architecture=architecture, ep_compatibility_info=info)
+            self._constraints[key] = known
+        return known
+
+
+def _says_something(value: Any) -> bool:
+    return value not in ("", None)
 
 
 def _merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -263,7 +357,7 @@ def _merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
             if value:
                 constraints.setdefault(key, value)
         for key, value in body.items():
-            if value not in ("", None):
+            if _says_something(value):
                 merged.setdefault("model_file" if key == "file" and not body.get("model_file") else key, value)
     return merged | {"constraints": constraints}
 
@@ -275,8 +369,7 @@ def _where(declarations: list[_Declaration], *keys: str, inner: str | None = Non
             value = declaration.body.get(key)
             tokens = (key,) if inner is None else (key, inner)
             if value if inner is None else (value or {}).get(inner):
-                pointer = declaration.source.pointer + json_pointer(*tokens)
-                return Source(document=declaration.source.document, pointer=pointer)
+                return declaration.source.below(*tokens)
     return declarations[0].source
 
 

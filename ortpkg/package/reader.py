@@ -27,6 +27,7 @@ from ortpkg.package.frozen import freeze
 from ortpkg.package.metadata_format import MANIFEST, METADATA, read_component_root, read_metadata_format
 from ortpkg.package.package_info import ComponentInfo, Layout, PackageFormat, PackageInfo
 from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding
+from ortpkg.package.plain_names import PlainNames
 from ortpkg.package.reading_rules import ReadingRules, reading_rules
 from ortpkg.package.reference_resolver import kind_at
 from ortpkg.package.rules import (
@@ -143,10 +144,11 @@ class _PackageReader:
         self._found = found
         self._rules = rules
         self._allow_external_paths = allow_external_paths
+        self._plain = PlainNames()
 
     def read(self) -> PackageInfo | None:
         if self._rules.generations and self._is_component_root():
-            root = read_component_root(self._resolver, self._found, self._rules.limits)
+            root = read_component_root(self._resolver, self._found, self._rules.limits, self._plain)
             return self._finish(_Contents(manifest={"model_name": root.name}, metadata=(root,)))
         manifest = self._read_manifest()
         if manifest is None:
@@ -217,7 +219,7 @@ class _PackageReader:
         self._found.extend(findings)
         if any(finding.pointer.startswith("/component_models") for finding in findings):
             return None
-        return read_metadata_format(manifest, self._resolver, self._found, self._rules.limits)
+        return read_metadata_format(manifest, self._resolver, self._found, self._rules.limits, self._plain)
 
     def _read_component_keys(
         self, manifest: Mapping[str, Any], version: tuple[int, int] | None
@@ -230,6 +232,7 @@ class _PackageReader:
             self._resolver.real_root,
             rules=self._rules,
             found=found,
+            plain=self._plain,
             allow_external_paths=self._allow_external_paths,
         )
         said = {_gist(each) for each in self._found.findings}  # by the metadata keys, of the same variants

@@ -14,8 +14,9 @@ from ortpkg.package.documents import read_json
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.package_info import Source
 from ortpkg.package.path_resolver import PathKind
+from ortpkg.package.plain_names import Place, PlainNames
 from ortpkg.package.reading_rules import ReadingRules
-from ortpkg.package.reference_resolver import Place, ReferenceRefusedError, ReferenceResolver, kind_at
+from ortpkg.package.reference_resolver import ReferenceRefusedError, ReferenceResolver, kind_at
 from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, DOCUMENT_SYNTAX, FILE_MISSING, Rule
 
 UNREADABLE = object()
@@ -30,14 +31,18 @@ class ReferenceReader:
         resolver: judges paths.
         rules: how the package is read.
         found: takes what is wrong.
+        plain: looks up what needs no judging.
         assets: uri → real path of the folder, of every shared asset that the package has.
     """
 
-    def __init__(self, resolver: ReferenceResolver, rules: ReadingRules, found: FindingCollector) -> None:
+    def __init__(
+        self, resolver: ReferenceResolver, rules: ReadingRules, found: FindingCollector, plain: PlainNames
+    ) -> None:
         self.root = resolver.root
         self.resolver = resolver
         self.rules = rules
         self.found = found
+        self.plain = plain
         self.assets: dict[str, str] = {}
 
     def report(self, rule: Rule, message: str, source: Source, *tokens: str) -> None:
@@ -57,7 +62,7 @@ class ReferenceReader:
 
         ``source`` and ``tokens`` say where the path stands; they are put together only for a finding.
         """
-        place = self.resolver.find_plain(reference, base) if within is None else None
+        place = self.plain.find(reference, base) if within is None else None
         try:
             if place is None:
                 place = self.resolver.resolve(reference, base, within=within)
@@ -72,7 +77,7 @@ class ReferenceReader:
 
     def resolve_string(self, reference: str, base: str, source: Source, *tokens: str) -> Place | None:
         """The place of a string reference; None, with a finding, where it may not be used."""
-        if (place := self.resolver.find_plain(reference, base)) is not None:
+        if (place := self.plain.find(reference, base)) is not None:
             return place
         if "\0" in reference and not self.rules.portable_names:
             reference = reference.partition("\0")[0]  # it crosses a C interface

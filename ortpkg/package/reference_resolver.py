@@ -9,32 +9,13 @@ the package are allowed, it may be anything.
 from __future__ import annotations
 
 import os
-import stat
-from itertools import islice
-from typing import NamedTuple
 
-from ortpkg.package.path_resolver import (
-    PathKind,
-    is_inside,
-    is_link,
-    is_plain_name,
-    kind_of,
-    why_not_portable,
-    why_not_shown,
-)
+from ortpkg.package.path_resolver import PathKind, is_inside, is_link, kind_of, why_not_portable, why_not_shown
+from ortpkg.package.plain_names import Place
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE, Rule
 
 _IS_WINDOWS = os.name == "nt"
-_KINDS = {stat.S_IFREG: PathKind.FILE, stat.S_IFDIR: PathKind.DIRECTORY}
-_FEWEST_TO_LIST = 8  # a listing costs as much as a look at so many names
-
-
-class Place(NamedTuple):
-    """An absolute path, with symbolic links followed, and what is there."""
-
-    path: str
-    kind: PathKind
 
 
 class ReferenceRefusedError(Exception):
@@ -62,42 +43,6 @@ class ReferenceResolver:
         self.root = root
         self._rules = rules
         self._is_confined = is_confined
-        self._plain_names: set[str] = set()
-        self._folders: dict[str, frozenset[str]] = {}
-
-    def list_folders(self, directory: str, *, expected: int) -> None:
-        """Looks at all folders in ``directory`` (a real path) at once, where ``expected`` lookups below it are to come.
-
-        Links are left to a closer look, and so is what stands behind far more entries than are expected.
-        """
-        if expected < _FEWEST_TO_LIST or _IS_WINDOWS:  # Windows: junctions look like folders here
-            return
-        try:
-            with os.scandir(directory) as entries:
-                some = islice(entries, 100 + 4 * expected)
-                self._folders[directory] = frozenset(each.name for each in some if each.is_dir(follow_symlinks=False))
-        except OSError:
-            return
-
-    def find_plain(self, name: str, base: str) -> Place | None:
-        """What :meth:`resolve` gives for an ordinary name of what is no link; None: ask there.
-
-        Nearly all that a package refers to is such a name, and such a name is acceptable under all rules.
-        """
-        if name not in self._plain_names:
-            if not is_plain_name(name):
-                return None
-            self._plain_names.add(name)
-        path = base + os.sep + name
-        folders = self._folders.get(base)
-        if folders is not None and name in folders:
-            return Place(path, PathKind.DIRECTORY)
-        try:
-            status = os.lstat(path)
-        except (OSError, ValueError):  # missing, not permitted, or below a file
-            return Place(path, PathKind.MISSING)
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode))
-        return None if kind is None or (_IS_WINDOWS and is_link(status)) else Place(path, kind)
 
     def resolve(self, reference: str, base: str, *, within: str | None = None) -> Place:
         """The place of ``reference``, which is relative to the real path ``base``; it need not exist.

@@ -8,16 +8,17 @@ of ``CPUExecutionProvider`` that states it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import quoted
 from ortpkg.package.findings import FindingCollector, listed
 from ortpkg.package.metadata_format import MANIFEST
-from ortpkg.package.package_info import ComponentInfo, VariantInfo
+from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.package.rules import VARIANT_LISTS_DIFFER
+from ortpkg.package.variants import CheckedVariant, LazyVariants, checked_variants
 
 _CPU_DEVICE = "cpu"
 
@@ -38,29 +39,77 @@ def merge_generations(
 
 
 def _merge_component(metadata: ComponentInfo, component: ComponentInfo, found: FindingCollector) -> ComponentInfo:
-    names, others = [each.name for each in metadata.variants], [each.name for each in component.variants]
+    older, newer = checked_variants(metadata), checked_variants(component)
+    names, others = [each.name for each in older], [each.name for each in newer]
     if names != others:
         message = f"model_variants has {_names(names)}, variants has {_names(others)}, which differs"
         found.add(VARIANT_LISTS_DIFFER, component.source.document, message, pointer=component.source.pointer)
         return metadata
-    pairs = zip(metadata.variants, component.variants, strict=True)
-    variants = tuple(_merge_variant(older, newer, found) for older, newer in pairs)
-    return replace(metadata, variants=variants)
+    pairs = list(map(_MergedVariant, older, newer))
+    for pair in pairs:
+        if not pair.agrees_at_a_glance:
+            _check_agreement(pair, found)
+    return replace(metadata, variants=LazyVariants(pairs))
 
 
-def _merge_variant(older: VariantInfo, newer: VariantInfo, found: FindingCollector) -> VariantInfo:
+class _MergedVariant(NamedTuple):
+    """One variant as each generation's keys have it."""
+
+    older: CheckedVariant
+    newer: CheckedVariant
+
+    @property
+    def name(self) -> str:
+        return self.older.name
+
+    @property
+    def constraints(self) -> Constraints:
+        return self.older.constraints
+
+    @property
+    def model_path(self) -> str | None:
+        return self.older.model_path
+
+    @property
+    def session_options(self) -> Mapping[str, str]:
+        return self.older.session_options or self.newer.session_options
+
+    @property
+    def provider_options(self) -> Mapping[str, str]:
+        return self.older.provider_options or self.newer.provider_options
+
+    @property
+    def agrees_at_a_glance(self) -> bool:
+        """Whether :func:`_differences` surely finds none."""
+        older, newer = self
+        mine, other = older.constraints, newer.constraints
+        return (
+            older.model_path == newer.model_path
+            and mine.ep == other.ep
+            and mine.device == other.device
+            and mine.ep_compatibility_info == other.ep_compatibility_info
+            and older.session_options == newer.session_options
+            and older.provider_options == newer.provider_options
+        )
+
+    def make(self) -> VariantInfo:
+        older, newer = self.older.make(), self.newer.make()
+        return replace(
+            older,
+            session_options=older.session_options or newer.session_options,
+            provider_options=older.provider_options or newer.provider_options,
+            executor_info=newer.executor_info,
+            component_constraints=newer.component_constraints,
+            metadata=older.metadata or newer.metadata,
+            additional_metadata=older.additional_metadata or newer.additional_metadata,
+        )
+
+
+def _check_agreement(pair: _MergedVariant, found: FindingCollector) -> None:
+    older, newer = pair.older.make(), pair.newer.make()
     for what, mine, other in _differences(older, newer):
         message = f"{what} of variant {quoted(older.name)} is {_shown(other)}, in model_variants it is {_shown(mine)}"
         found.add(VARIANT_LISTS_DIFFER, newer.source.document, message, pointer=newer.source.pointer)
-    return replace(
-        older,
-        session_options=older.session_options or newer.session_options,
-        provider_options=older.provider_options or newer.provider_options,
-        executor_info=newer.executor_info,
-        component_constraints=newer.component_constraints,
-        metadata=older.metadata or newer.metadata,
-        additional_metadata=older.additional_metadata or newer.additional_metadata,
-    )
 
 
 def _differences(older: VariantInfo, newer: VariantInfo) -> Iterator[tuple[str, Any, Any]]:

@@ -5,12 +5,32 @@ What a package says of them is checked when it is opened; making one checks noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, overload
 
-from ortpkg.package.package_info import Constraints, VariantInfo
+from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 
-CheckedT = TypeVar("CheckedT")
+
+class CheckedVariant(Protocol):
+    """What was read of a variant that keeps every rule. Variants with equal constraints should share one object."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def constraints(self) -> Constraints: ...
+
+    @property
+    def model_path(self) -> str | None: ...
+
+    @property
+    def session_options(self) -> Mapping[str, str]: ...
+
+    @property
+    def provider_options(self) -> Mapping[str, str]: ...
+
+    def make(self) -> VariantInfo:
+        """The variant as a value."""
 
 
 class Alike(NamedTuple):
@@ -21,37 +41,30 @@ class Alike(NamedTuple):
     places: list[int]
 
 
-class LazyVariants(Sequence[VariantInfo], Generic[CheckedT]):
+class LazyVariants(Sequence[VariantInfo]):
     """A tuple of variants that are made at the first look. Compares, prints and pickles as that tuple.
 
-    Args:
-        checked: what was read of each variant, with a key: variants with equal keys state the same constraints and the
-            same provider options.
-        stated: these constraints and provider options.
-        make: the variant of what was read.
+    Attributes:
+        checked: what was read of each variant.
     """
 
-    __slots__ = ("_alike", "_checked", "_made", "_make")
+    __slots__ = ("_alike", "_made", "checked")
 
-    def __init__(
-        self,
-        checked: Iterable[tuple[CheckedT, Hashable]],
-        *,
-        stated: Callable[[CheckedT], tuple[Constraints, Mapping[str, str]]],
-        make: Callable[[CheckedT], VariantInfo],
-    ) -> None:
-        self._checked: list[CheckedT] = []
-        self._make = make
+    def __init__(self, checked: Iterable[CheckedVariant]) -> None:
+        self.checked: Sequence[CheckedVariant] = list(checked)
         groups: dict[Hashable, list[int]] = {}
-        for place, (each, key) in enumerate(checked):
-            self._checked.append(each)
+        for place, each in enumerate(self.checked):
+            options = each.provider_options
+            # By identity: hashing constraints takes longer than all else here.
+            key = (id(each.constraints), tuple(options.items())) if options else id(each.constraints)
             group = groups.get(key)
             if group is None:
                 groups[key] = [place]
             else:
                 group.append(place)
-        self._made: list[VariantInfo | None] = [None] * len(self._checked)
-        self._alike = [Alike(*stated(self._checked[places[0]]), places) for places in groups.values()]
+        firsts = ((self.checked[places[0]], places) for places in groups.values())
+        self._alike = [Alike(first.constraints, first.provider_options, places) for first, places in firsts]
+        self._made: list[VariantInfo | None] = [None] * len(self.checked)
 
     @property
     def alike(self) -> Sequence[Alike]:
@@ -61,7 +74,7 @@ class LazyVariants(Sequence[VariantInfo], Generic[CheckedT]):
     def _at(self, place: int) -> VariantInfo:
         made = self._made[place]
         if made is None:  # two threads may both make it: one of two equal values stays
-            made = self._made[place] = self._make(self._checked[place])
+            made = self._made[place] = self.checked[place].make()
         return made
 
     @overload
@@ -92,6 +105,12 @@ class LazyVariants(Sequence[VariantInfo], Generic[CheckedT]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return tuple, (tuple(self),)
+
+
+def checked_variants(component: ComponentInfo) -> Sequence[CheckedVariant]:
+    """What was read of the variants of a component that a reader has just made."""
+    assert isinstance(component.variants, LazyVariants), "readers make no others"
+    return component.variants.checked
 
 
 def alike(variants: Sequence[VariantInfo]) -> Sequence[Alike]:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ortpkg.errors import Finding, Severity
 from ortpkg.package.component_format import _ComponentReader
 from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.plain_names import PlainNames
 from ortpkg.package.reader import check_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
-from ortpkg.package.reference_resolver import ReferenceResolver
 from tests.package.component_cases import (
     ALL_CASES,
     ASSET,
@@ -120,8 +120,8 @@ def check_closely(root: Path, compat: str | None) -> tuple[PackageInfo | None, t
     """With none of the short cuts that reading takes for what is plain."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_ComponentReader, "_read_plain_variant", lambda *_: None)
-        patch.setattr(ReferenceResolver, "find_plain", lambda *_: None)
-        patch.setattr(ReferenceResolver, "list_folders", lambda *_, **__: None)
+        patch.setattr(PlainNames, "find", lambda *_: None)
+        patch.setattr(PlainNames, "list_folders", lambda *_, **__: None)
         return check_package(root, compat=compat)
 
 

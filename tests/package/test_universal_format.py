@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ortpkg.errors import PackageFormatError
+from ortpkg.package import component_format, metadata_format, universal_format
 from ortpkg.package.package_info import Constraints, PackageFormat
+from ortpkg.package.plain_names import PlainNames
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
 from tests.package.conftest import WritePackage
@@ -150,3 +155,84 @@ def test_without_a_version_the_component_keys_mean_nothing(write_package: WriteP
     files = universal()
     del files["manifest.json"]["schema_version"]
     assert open_package(write_package(files)).format is PackageFormat.METADATA
+
+
+TEXTS = st.sampled_from(
+    ["m.onnx", "m", "gpu", "cpu", "", "sub/m.onnx", "../m.onnx", "link.onnx", "none.onnx", "NUL", "a:b"]
+)
+EPS = st.sampled_from([CPU, GPU, "OddExecutionProvider", ""])
+DEVICES = st.sampled_from(["cpu", "GPU", "tpu", ""])
+OPTIONS = st.sampled_from(
+    [{}, {"a": "1"}, {"a": "2"}, {"session.enable_profiling": "1"}, {"ep.context_file_path": "m"}]
+)
+OLDER: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "model_file": TEXTS,
+        "file": TEXTS,
+        "model_id": TEXTS,
+        "constraints": st.none() | st.fixed_dictionaries({}, optional={"ep": EPS | st.none(), "device": DEVICES}),
+        "session_options": OPTIONS,
+        "provider_options": OPTIONS,
+        "additional_metadata": st.sampled_from(["", None, 0, {"a": []}]),
+        "metadata": st.sampled_from([{}, {"quantization": "int8"}]),
+    },
+)
+ORT = st.fixed_dictionaries(
+    {}, optional={"model_file": TEXTS, "session_options": OPTIONS, "provider_options": OPTIONS | st.none()}
+)
+NEWER = st.fixed_dictionaries(
+    {},
+    optional={
+        "variant_directory": TEXTS,
+        "ep": EPS,
+        "device": DEVICES,
+        "executor_info": st.fixed_dictionaries({}, optional={"ort": ORT, "other": ORT}),
+        "additional_metadata": st.sampled_from(
+            [None, {"ortpkg": {"constraints": {"architecture": "x"}}}, {"ortpkg": 1}]
+        ),
+    },
+)
+NAMES = st.sampled_from(["cpu", "gpu", "link", "none", "con"])
+
+
+@given(
+    older=st.dictionaries(NAMES, OLDER, max_size=3),
+    newer=st.none() | st.dictionaries(NAMES, NEWER, max_size=3),
+    inline=st.none() | st.dictionaries(NAMES, OLDER, max_size=2),
+)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_glance_at_plain_variants_says_what_a_closer_look_says(
+    odd_folders: Path, older: dict[str, Any], newer: dict[str, Any] | None, inline: dict[str, Any] | None
+) -> None:
+    documents = universal()
+    manifest, body = documents["manifest.json"], documents["models/c/metadata.json"]
+    body["model_variants"] |= older
+    body["variants"] |= newer or {}
+    if newer is None:
+        del body["variants"], manifest["schema_version"], manifest["components"]
+    if inline is not None:
+        manifest["component_models"] = {"c": {"model_variants": inline}}
+    (odd_folders / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (odd_folders / "models/c/metadata.json").write_text(json.dumps(body), encoding="utf-8")
+    glanced = check_package(odd_folders)
+    with pytest.MonkeyPatch.context() as patch:
+        for reader in (metadata_format, component_format):
+            patch.setattr(reader._ComponentReader, "_read_plain_variant", lambda *_: None)
+        patch.setattr(universal_format._MergedVariant, "agrees_at_a_glance", False)
+        patch.setattr(PlainNames, "find", lambda *_: None)
+        patch.setattr(PlainNames, "list_folders", lambda *_, **__: None)
+        assert glanced == check_package(odd_folders)
+
+
+@pytest.fixture
+def odd_folders(write_package: WritePackage) -> Path:
+    """The package with more files than it names, and links where the machine lets us make them."""
+    root = write_package({**universal(), "models/c/gpu/sub/m.onnx": "", "models/c/m": "", "models/c/gpu/m": ""})
+    try:
+        (root / "models/c/link").symlink_to("gpu", target_is_directory=True)
+        (root / "models/c/cpu/link.onnx").symlink_to("m.onnx")
+        (root / "models/c/gpu/link.onnx").symlink_to("/")
+    except OSError:
+        pass
+    return root

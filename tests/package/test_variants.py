@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Constraints, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.variants import LazyVariants, alike
@@ -19,12 +20,28 @@ def make(name: str) -> VariantInfo:
     return VariantInfo(name=name, component_name="m", directory=_ROOT / name, model_path=None)
 
 
-def lazy(*names: str) -> LazyVariants[str]:
-    return LazyVariants([(name, name[0]) for name in names], stated=stated, make=make)
+def lazy(*names: str) -> LazyVariants:
+    return LazyVariants([Checked(name) for name in names])
 
 
-def stated(name: str) -> tuple[Constraints, Mapping[str, str]]:
-    return Constraints(ep=name[0]), {}
+CONSTRAINTS = {ep: Constraints(ep=ep) for ep in "ab"}
+
+
+class Checked:
+    """What was read of the variant ``name``, whose EP is the first letter of its name."""
+
+    model_path = None
+    session_options: Mapping[str, str] = EMPTY
+    provider_options: Mapping[str, str] = EMPTY
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.constraints = CONSTRAINTS[name[0]]
+        self.made = 0
+
+    def make(self) -> VariantInfo:
+        self.made += 1
+        return make(self.name)
 
 
 def test_behaves_as_the_tuple_of_its_variants() -> None:
@@ -41,18 +58,13 @@ def test_behaves_as_the_tuple_of_its_variants() -> None:
 
 
 def test_makes_a_variant_once_and_only_where_somebody_looks() -> None:
-    seen: list[str] = []
-
-    def note(name: str) -> VariantInfo:
-        seen.append(name)
-        return make(name)
-
-    variants = LazyVariants([("a", 0), ("b", 0), ("c", 1)], stated=stated, make=note)
+    checked = [Checked("a1"), Checked("a2"), Checked("b1")]
+    variants = LazyVariants(checked)
     assert len(variants) == 3
-    assert [group.constraints.ep for group in alike(variants)] == ["a", "c"]
-    assert seen == []
+    assert [group.constraints.ep for group in alike(variants)] == ["a", "b"]
+    assert [each.made for each in checked] == [0, 0, 0]
     assert variants[2] is variants[2]
-    assert seen == ["c"]
+    assert [each.made for each in checked] == [0, 0, 1]
 
 
 def test_groups_positions_by_first_mention() -> None:
