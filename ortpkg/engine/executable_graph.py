@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, OutputSlo
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
+from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.workspace import Workspace, WorkspacePool
 from ortpkg.kernels.op_kernel import Compute, Value
 
@@ -38,6 +40,7 @@ class ExecutableGraph:
         instructions: one per step.
         subgraphs: (node index, attribute) → planned sub-graph.
         pool: memory patterns and workspaces; None where the graph runs on plain allocation.
+        gate: entered by each run; None for sub-graphs, whose runs are parts of others.
         traces_runs: whether the first run of a new signature is traced for a pattern (dynamic shapes).
         no_views: what a frame without a workspace has for views.
     """
@@ -53,12 +56,15 @@ class ExecutableGraph:
         execute: Execute,
         pool: WorkspacePool | None = None,
         traces_runs: bool = False,
+        gate: RunGate | None = None,
     ) -> None:
         self.plan = plan
         self.allocation = allocation
         self.subgraphs = subgraphs
         self.pool = pool
         self.traces_runs = traces_runs
+        self.gate = gate
+        self._entry: AbstractContextManager[None] = nullcontext() if gate is None else gate
         self.no_views = empty_views(len(plan.values))
         self.instructions = make_instructions(plan, allocation, computes)
         self._execute = execute
@@ -79,8 +85,15 @@ class ExecutableGraph:
 
         Raises:
             RunError, LimitExceededError, CancelledError: with the node's name where there is one.
+            SessionError: the session was closed. ModelFileError: a mapped file has become shorter.
         """
         control.check()
+        with self._entry:
+            return self._run(feeds, outer, control, self.plan.outputs if outputs is None else outputs)
+
+    def _run(
+        self, feeds: Sequence[Value], outer: Sequence[Value], control: RunControl, outputs: Sequence[int]
+    ) -> list[Value]:
         values = self._template.copy()
         for index, value in zip(self.plan.inputs, feeds, strict=True):
             if value is not None:
@@ -96,7 +109,7 @@ class ExecutableGraph:
                 self._execute(self.instructions, frame)
             if tracer is not None and self.pool is not None:
                 self.pool.add_pattern(signature, tracer.generate_patterns())
-            return [frame.fetch(index) for index in (self.plan.outputs if outputs is None else outputs)]
+            return frame.fetch_all(outputs)
         finally:
             frame.close()
             if workspace is not None and self.pool is not None:

@@ -235,6 +235,15 @@ class ExecutionFrame:
             self.is_bookkeeping = True
         return value
 
+    def fetch_all(self, indices: Sequence[int]) -> list[Value]:
+        """The outputs in that order; one that is asked for twice is two arrays."""
+        if len(set(indices)) == len(indices):
+            return [self.fetch(index) for index in indices]
+        return [
+            self.fetch(index) if index not in indices[:position] else _copy(self.values[index])
+            for position, index in enumerate(indices)
+        ]
+
     def fetch(self, index: int) -> Value:
         """A graph output for whoever asked for it: never an array that somebody else holds."""
         value = self.values[index]

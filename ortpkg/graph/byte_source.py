@@ -84,6 +84,14 @@ class MappedFile:
         """The whole file; empty for an empty one, which no system maps."""
         return memoryview(self._mapped()) if self._nbytes else memoryview(b"")
 
+    def verify_length(self) -> None:
+        """Raises ModelFileError where the file has become shorter since it was mapped: what is gone cannot be read."""
+        if self._mapping is not None and self._mapping.size() < len(self._mapping):
+            raise ModelFileError(
+                f"{quoted(self.path)} became shorter while the session was open; it had {len(self._mapping)} bytes. "
+                "Replace a model's files by renaming new ones over them"
+            )
+
     def _mapped(self) -> mmap.mmap:
         with self._lock:
             if self._mapping is None:

@@ -25,6 +25,12 @@ def check_feeds(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: C
     Raises InvalidFeedError: an unknown or missing name, a wrong element type, rank or fixed dimension.
     """
     known = [declared.name for declared in inputs]
+    if not isinstance(feeds, Mapping):
+        raise InvalidFeedError(
+            f"the feeds are a {type(feeds).__name__}; a mapping from input names to values was expected",
+            name="",
+            expected=_listed(known),
+        )
     for name in feeds:
         if name not in known:
             raise InvalidFeedError(

@@ -40,6 +40,9 @@ from ortpkg.session.session_state import create_session_state
 #: Called with the outputs, the caller's data, and an error text that is "" where the run succeeded.
 AsyncCallback = Callable[[Sequence[Value], Any, str], None]
 
+#: Whether the current thread is one that ``run_async`` calls back from; such a thread cannot wait for itself.
+_calling_back = threading.local()
+
 
 class InferenceSession:
     """A model that is ready to run. Any number of threads may run it at the same time (D09)."""
@@ -160,10 +163,11 @@ class InferenceSession:
         user_data: Any,
         run_options: RunOptions | None,
     ) -> None:
+        _calling_back.is_true = True  # this thread belongs to the pool, for good
         try:
             results = self.run(output_names, input_feed, run_options)
-        except OrtpkgError as error:
-            callback([], user_data, str(error) or type(error).__name__)
+        except Exception as error:  # noqa: BLE001 - nobody else sees it: the caller waits for the callback
+            callback([], user_data, str(error) if isinstance(error, OrtpkgError) else repr(error))
         else:
             callback(results, user_data, "")
 
@@ -252,13 +256,16 @@ class InferenceSession:
         return str(path)
 
     def close(self) -> None:
-        """Frees everything; the session cannot run any more. Runs under way must have ended."""
+        """Frees everything, when the runs under way have ended; the session cannot run any more.
+
+        The callback of a ``run_async`` may call it: then what else was begun in the background ends by itself.
+        """
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
         if self._async_threads is not None:
-            self._async_threads.shutdown(wait=True)
+            self._async_threads.shutdown(wait=not getattr(_calling_back, "is_true", False))
         self._state.close()
         for provider in dict.fromkeys(self._providers):
             provider.close()

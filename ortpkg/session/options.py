@@ -166,8 +166,9 @@ def check_session_options(options: SessionOptions) -> None:
 
 def check_limits(memory_limit_nbytes: int | None, timeout_s: float | None) -> None:
     """Raises InvalidSessionOptionError for a limit that is not positive."""
-    for key, value in (("memory_limit_nbytes", memory_limit_nbytes), ("timeout_s", timeout_s)):
-        if value is not None and not value > 0:
+    limits: tuple[tuple[str, Any], ...] = (("memory_limit_nbytes", memory_limit_nbytes), ("timeout_s", timeout_s))
+    for key, value in limits:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
             raise InvalidSessionOptionError(f"{key} is a positive number or None, not {quoted(value)}", key=key)
 
 

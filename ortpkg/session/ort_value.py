@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +156,10 @@ class IOBinding:
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Binds an output to a tensor that the run writes into."""
         self._known_output(name)
-        self._outputs[name] = ortvalue.numpy()
+        target = ortvalue.numpy()
+        if not target.flags.writeable:
+            raise UsageError(f"output {quoted(name)} is bound to a read-only array")
+        self._outputs[name] = target
 
     def clear_binding_inputs(self) -> None:
         self._inputs.clear()
@@ -213,7 +217,12 @@ def _array_at(address: int, shape: Sequence[int], element_type: npt.DTypeLike | 
     dtype: np.dtype[Any] = (
         numpy_dtype(ElementType(element_type)) if isinstance(element_type, int) else np.dtype(element_type)
     )
-    memory = (ctypes.c_byte * (math.prod(shape) * dtype.itemsize)).from_address(address)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject:
+        raise UsageError(f"a tensor of {dtype} cannot be bound by its address")
+    if any(size < 0 for size in shape) or not 0 < address <= sys.maxsize - nbytes:
+        raise UsageError(f"there is no tensor of shape {tuple(shape)} at the address {address}")
+    memory = (ctypes.c_byte * nbytes).from_address(address)
     return np.ndarray(tuple(shape), dtype, buffer=memoryview(memory))
 
 

@@ -33,12 +33,15 @@ from ortpkg.engine.op_kernel_info import make_compute
 from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.profiler import Profiler
+from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
 from ortpkg.engine.value_sizes import value_sizes
 from ortpkg.engine.workspace import WorkspacePool
 from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.inference_guards import all_graphs
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
 from ortpkg.graph.shape_inference import infer_types
@@ -78,7 +81,9 @@ class SessionState:
     releases: tuple[Callable[[], None], ...] = ()
 
     def close(self) -> None:
-        """Releases what compiled partitions hold, and ends the threads."""
+        """Waits for runs under way, then releases what compiled partitions hold, and ends the threads."""
+        if self.executable.gate is not None:
+            self.executable.gate.close()
         for release in self.releases:
             release()
         if self.threads is not None:
@@ -190,6 +195,17 @@ def override_free_dimensions(graph: Graph, sizes: Mapping[str, int]) -> None:
             override_free_dimensions(subgraph, sizes)
 
 
+def _mapped_files(graph: Graph) -> list[MappedFile]:
+    """The files that weights are mapped from, each once."""
+    found: dict[int, MappedFile] = {}
+    for current in all_graphs(graph):
+        for initializer in current.initializers.values():
+            source = getattr(initializer, "source", None)
+            if isinstance(source, MappedFile):
+                found[id(source)] = source
+    return list(found.values())
+
+
 def _thread_pool(options: SessionOptions) -> ThreadPoolExecutor | None:
     if options.execution_mode is not ExecutionMode.ORT_PARALLEL:
         return None
@@ -264,6 +280,7 @@ class _GraphPlanner:
             execute=self._executor(plan) if is_parallel else execute_sequentially,
             pool=pool,
             traces_runs=traces_runs,
+            gate=RunGate(_mapped_files(graph)) if graph.parent is None else None,
         )
 
     @staticmethod

@@ -1,0 +1,56 @@
+"""Lets runs into a session while it is open and its mapped files are whole; closing waits for those that are in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from ortpkg.errors import SessionError
+
+
+class MappedSource(Protocol):
+    """A file whose bytes weights lie in."""
+
+    def verify_length(self) -> None:
+        """Raises ModelFileError where the file has become shorter than what was mapped of it."""
+        ...
+
+
+class RunGate:
+    """A context manager around each run; one per session, for any number of threads."""
+
+    def __init__(self, sources: Sequence[MappedSource] = ()) -> None:
+        """``sources``: checked before each run. Touching a mapped page behind a file's end kills the process."""
+        self._sources = tuple(sources)
+        self._changed = threading.Condition()
+        self._running = 0
+        self._is_closed = False
+
+    def __enter__(self) -> None:
+        with self._changed:
+            if self._is_closed:
+                raise SessionError("the session is closed")
+            self._running += 1
+        try:
+            for source in self._sources:
+                source.verify_length()
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(self, *_error: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._running -= 1
+            if not self._running:
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Lets nobody in any more, and returns when nobody is inside."""
+        with self._changed:
+            self._is_closed = True
+            while self._running:
+                self._changed.wait()
