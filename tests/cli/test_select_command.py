@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ortpkg.package.schemas import check_schema
 from tests.cli.conftest import DIGITS, RunCommand
 
 
@@ -89,3 +91,102 @@ def test_devices_shows_the_cpu_and_the_embedded_provider(ortpkg: RunCommand) -> 
     assert "cpu" in {device["type"] for device in listed["hardware"]}
     assert ("CPUExecutionProvider", "embedded") in {(each["ep"], each["backend"]) for each in listed["ep_devices"]}
     assert ortpkg("devices").code == 0
+
+
+# --- other machines, limits, logs ------------------------------------------------------------------------------------
+
+
+def test_several_profiles_give_a_table_with_a_column_for_each(ortpkg: RunCommand) -> None:
+    done = ortpkg("select", DIGITS, "--profile", "intel-core-ultra-laptop", "--profile", "plain-server")
+    assert done.code == 0
+    heading, row = done.out.splitlines()
+    assert heading.split() == ["package", "component", "intel-core-ultra-laptop", "plain-server"]
+    assert "openvino-npu: OpenVINO on NPU" in row
+    assert "cpu-fp32: CPU on CPU" in row
+    assert "digits on plain-server: the machine profile 'plain-server' is constructed" in done.err
+
+
+def test_several_packages_are_rows_and_a_cell_without_a_variant_is_exit_code_3(
+    ortpkg: RunCommand, model: Callable[..., Path], tmp_path: Path
+) -> None:
+    package = tmp_path / "gpu-only.ortpackage"
+    ortpkg("create", package, "--gpu", model())
+    done = ortpkg("select", DIGITS, package, "--profile", "plain-server", "--profile", "this-machine")
+    assert done.code == 3
+    assert [line.split()[0] for line in done.out.splitlines()] == ["package", "digits", "gpu-only"]
+    assert done.out.splitlines()[2].count("none: DEVICE_NOT_PRESENT") == 2
+    assert "covers a CPU" in done.err
+
+
+def test_json_has_a_selection_for_every_package_and_machine(ortpkg: RunCommand) -> None:
+    done = ortpkg("select", DIGITS, "--profile", "snapdragon-x-laptop", "--profile", "this-machine", "--json")
+    found = [(each["package"]["name"], each["machine"]) for each in done.json["selections"]]
+    assert found == [("digits", "snapdragon-x-laptop"), ("digits", None)]
+    for each in done.json["selections"]:
+        assert check_schema(each, "selection", document="selection") == ()
+
+
+def test_explain_says_which_machine_it_is_about(ortpkg: RunCommand) -> None:
+    done = ortpkg("select", DIGITS, "--profile", "intel-core-ultra-laptop", "--explain")
+    assert done.out.startswith("component 'classifier' on machine 'intel-core-ultra-laptop': 'openvino-npu' on ")
+
+
+def test_a_profile_that_is_none_is_a_usage_error_that_says_where(ortpkg: RunCommand, tmp_path: Path) -> None:
+    broken = tmp_path / "m.json"
+    broken.write_text('{"kind": "machine_profile"}', encoding="utf-8")
+    assert "snapdragon-x-laptop" in ortpkg("select", DIGITS, "--profile", "snapdragon").err
+    done = ortpkg("select", DIGITS, "--profile", broken)
+    assert (done.code, done.out) == (2, "")
+    assert "m.json" in done.err
+
+
+def test_limits_choose_and_explain(ortpkg: RunCommand) -> None:
+    chosen = ortpkg("select", DIGITS, "--max-size", "50kB", "--where", "quantization=int8", "--min-precision", "int8")
+    assert chosen.out.startswith("classifier: cpu-int8 on ")
+    done = ortpkg("select", DIGITS, "--max-size", "30kB", "--explain")
+    assert done.code == 3
+    assert "SIZE_TOO_LARGE  'cpu-int8': its files have 34.0 kB; at most 30.0 kB was asked for" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--max-size", "big"], "max-size is no size: 'big'; write e.g. 500MB"),
+        (["--max-memory", "-1"], "max-memory is no size"),
+        (["--max-latency", "soon"], "max-latency is no duration"),
+        (["--min-precision", "fp17"], "did you mean 'fp1"),
+        (["--where", "quantisation=int8"], "did you mean 'quantization'?"),
+        (["--where", "quantization"], "KEY=VALUE"),
+        (["--policy", "mesured"], "did you mean 'measured'?"),
+        (["--compare", "--profile", "plain-server", "--profile", "this-machine"], "one machine"),
+        (["--log-json", "-", "--json"], "standard output"),
+        (["--log-json", "/nowhere/log.json"], "cannot write '/nowhere/log.json'"),
+    ],
+)
+def test_a_wrong_wish_is_a_usage_error_that_says_what_would_be_right(
+    ortpkg: RunCommand, words: list[str], message: str
+) -> None:
+    done = ortpkg("select", DIGITS, *words)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_decisions_are_appended_to_a_log(ortpkg: RunCommand, tmp_path: Path) -> None:
+    log = tmp_path / "decisions.jsonl"
+    assert ortpkg("select", DIGITS, "--log-json", log).code == 0
+    assert ortpkg("select", DIGITS, "--device", "npu", "--log-json", log).code == 3
+    records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert [record["kind"] for record in records] == ["selection_decision"] * 2
+    assert records[0]["selection"]["selected"]["variant"] == "cpu-fp32"
+    assert (records[1]["selection"]["selected"], records[1]["selection"]["device"]) == (None, "npu")
+
+
+def test_a_decision_can_be_printed_instead(ortpkg: RunCommand) -> None:
+    first, *_ = ortpkg("select", DIGITS, "--log-json", "-").out.splitlines()
+    assert json.loads(first)["package"]["name"] == "digits"
+
+
+def test_what_is_compared_with_releases_can_be_another_machine(ortpkg: RunCommand) -> None:
+    done = ortpkg("select", DIGITS, "--compare", "--profile", "intel-core-ultra-laptop")
+    assert done.code == 0
+    assert "openvino-npu" in done.out
