@@ -348,7 +348,7 @@ SAMPLE_UNREADABLE = Rule(
 SAMPLE_NAMES = Rule(
     id="ORT511",
     title="A sample's arrays are named like the model's inputs and outputs",
-    explanation="An input lacks its array, or an array or a display is for an input or output that does not exist.",
+    explanation="An input lacks its array, or an array, a tolerance or a display is for something that does not exist.",
     remedy="name the arrays like the model's inputs and outputs",
     example='inputs.npz holds "arr_0", the model has the input "image"',
 )
@@ -362,7 +362,7 @@ SAMPLE_MISFITS = Rule(
 SAMPLE_LABELS = Rule(
     id="ORT513",
     title="Labels fit the samples",
-    explanation="The file of labels lacks the array that is named, or it has fewer labels than there are samples.",
+    explanation="The file of labels lacks the array that is named, has not one per sample, or has one for no class.",
     remedy="store one label per sample under the name that samples.json gives",
     example='{"labels": {"file": "labels.npz", "name": "label"}}, and the file holds "labels"',
 )

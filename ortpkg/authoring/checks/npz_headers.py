@@ -1,10 +1,12 @@
-"""What an npz file holds: names, types and shapes of its arrays. Their data is not read, and nothing is unpickled."""
+"""What an npz file holds: names, types and shapes of its arrays, and labels. Nothing is unpickled."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +44,16 @@ def read_npz_headers(path: Path) -> dict[str, ArrayHeader]:
         raise
     except Exception as error:  # zipfile, its decompressors and numpy's parser raise some twelve kinds
         raise NpzError(f"cannot be read: {quoted(error)}") from error
+
+
+def read_labels(path: Path, name: str) -> Sequence[Any]:
+    """The values of a one-dimensional array whose header was read; none where its data is damaged, or far too many."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            values: list[Any] = arrays[name].tolist()
+    except Exception:  # noqa: BLE001  # as above; running the samples says what is damaged
+        return ()
+    return values
 
 
 def _read_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ArrayHeader:

@@ -1,4 +1,4 @@
-"""Checks of sample sets against the models that they are for (ORT510 to ORT514). Arrays are not loaded."""
+"""Checks of sample sets against the models that they are for (ORT510 to ORT514). Of arrays, labels alone are loaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage
-from ortpkg.authoring.checks.npz_headers import ArrayHeader, NpzError, read_npz_headers
+from ortpkg.authoring.checks.npz_headers import ArrayHeader, NpzError, read_labels, read_npz_headers
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.types import ElementType, numpy_dtype
@@ -17,11 +17,12 @@ from ortpkg.package.documents import read_document
 from ortpkg.package.findings import finding, json_pointer, listed
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.package.rules import Rule
-from ortpkg.package.samples import Display, SampleSet, read_samples
+from ortpkg.package.samples import Display, DisplayKind, Labels, SampleSet, Tolerance, read_samples
 from ortpkg.package.sidecar import SAMPLES
 
 _TENSOR_TYPE = re.compile(r"tensor\((\w+)\)")
 _Value = ValueInfo | ValueSignature
+_MOST_SHOWN_LABELS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class _SampleCheck:
 
     def findings(self) -> list[Finding]:
         sample = self._sample
+        self._check_tolerances()
         inputs = self._read(sample.inputs, "inputs")
         outputs: Mapping[str, ArrayHeader] | None = {}
         if sample.expected_outputs is None:
@@ -111,15 +113,70 @@ class _SampleCheck:
             known = listed(list(arrays)) or "none"
             message = f"there is no array {quoted(labels.name)} in {quoted(labels.file.name)}; there is {known}"
             self._add(rules.SAMPLE_LABELS, message, "labels", "name")
-        elif not header.shape or header.shape[0] < count:
-            have = header.shape[0] if header.shape else "no list of"
-            self._add(rules.SAMPLE_LABELS, f"there are {count} samples and {have} labels", "labels")
+        elif header.shape != (count,):
+            message = f"labels have the shape {list(header.shape)}; for {count} samples, one each, it is [{count}]"
+            self._add(rules.SAMPLE_LABELS, message, "labels")
+        elif self._sample.display is not None and self._sample.display.kind is DisplayKind.CLASS:
+            self._check_class_labels(labels, header, self._sample.display)
+
+    def _check_class_labels(self, labels: Labels, header: ArrayHeader, display: Display) -> None:
+        """Labels of classes are numbers of classes, or their names."""
+        if header.dtype.kind not in "iuU":
+            self._add(
+                rules.SAMPLE_LABELS, f"labels of classes are whole numbers or names, not {header.dtype}", "labels"
+            )
+            return
+        values = read_labels(labels.file, labels.name)
+        wrong: list[str]
+        if header.dtype.kind == "U":
+            wrong = [] if display.classes is None else sorted({str(each) for each in values} - set(display.classes))
+            expected = "display.classes has no such class"
+        else:
+            count = self._count_classes(display)
+            outside = set() if count is None else {int(each) for each in values if not 0 <= each < count}
+            wrong = [str(each) for each in sorted(outside)]
+            expected = f"there are {count} classes, numbered from 0"
+        if wrong:
+            shown = ", ".join(each if header.dtype.kind != "U" else quoted(each) for each in wrong[:_MOST_SHOWN_LABELS])
+            more = ", ..." if len(wrong) > _MOST_SHOWN_LABELS else ""
+            self._add(rules.SAMPLE_LABELS, f"label {shown}{more} is for no class: {expected}", "labels")
+
+    def _count_classes(self, display: Display) -> int | None:
+        """How many there are by the model's output, else by their names; None where neither says."""
+        for value in self._values.outputs if self._values is not None else ():
+            if (
+                value.name == display.output
+                and value.shape
+                and isinstance(value.shape[-1], int)
+                and value.shape[-1] > 1
+            ):
+                return value.shape[-1]
+        return None if display.classes is None else len(display.classes)
+
+    def _check_tolerances(self) -> None:
+        if self._values is None:
+            return
+        outputs = [value.name for value in self._values.outputs]
+        own: list[tuple[tuple[str, ...], Mapping[str, Tolerance]]] = [(("tolerances",), self._sample.tolerances)]
+        own += [(("variants", name, "tolerances"), each) for name, each in self._sample.variant_tolerances.items()]
+        for place, tolerances in own:
+            for name in (name for name in tolerances if name not in outputs):
+                message = f"a tolerance is for the output {quoted(name)}; there is {listed(outputs) or 'none'}"
+                self._add(rules.SAMPLE_NAMES, message, *place, name)
 
     def _check_display(self, display: Display) -> None:
         outputs = [value.name for value in self._values.outputs] if self._values is not None else [display.output]
         if display.output not in outputs:
             message = f"output {quoted(display.output)} is displayed; there is {listed(outputs) or 'none'}"
             self._add(rules.SAMPLE_NAMES, message, "display", "output")
+        count = self._count_classes(display)
+        if (
+            display.kind is DisplayKind.CLASS
+            and display.classes is not None
+            and count not in {None, len(display.classes)}
+        ):
+            message = f"display names {len(display.classes)} classes; output {quoted(display.output)} has {count}"
+            self._add(rules.SAMPLE_MISFITS, message, "display", "classes")
         if display.vocabulary is not None:
             try:
                 read_document(display.vocabulary)

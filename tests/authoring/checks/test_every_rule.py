@@ -482,7 +482,7 @@ SAMPLE_CASES = (
         rule=rules.SAMPLE_LABELS,
         good=sample_tree,
         change=_file("samples/labels.npz", npz(labels=np.arange(4))),
-        message="there are 5 samples and 4 labels",
+        message="labels have the shape [4]; for 5 samples, one each, it is [5]",
     ),
     RuleCase(
         rule=rules.SAMPLE_LABELS,

@@ -149,7 +149,7 @@ def sample_tree() -> Tree:
         "samples/samples.json": {"schema_version": "1.0", "samples": [sample]},
         "samples/in.npz": npz(x=images),
         "samples/out.npz": npz(y=images),
-        "samples/labels.npz": npz(labels=np.arange(5)),
+        "samples/labels.npz": npz(labels=np.arange(5) % 4),
     }
 
 
