@@ -18,6 +18,8 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.asset_sharing import check_can_have_assets
+from ortpkg.authoring.dedup import carry_out_assets
 from ortpkg.authoring.document_edits import (
     adding_variant,
     new_documents,
@@ -30,6 +32,9 @@ from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
 from ortpkg.authoring.overall_values import overall_values_after
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
+from ortpkg.authoring.sharing_plan import SharedLayout
+from ortpkg.authoring.unused_assets import unused_assets, without_assets
+from ortpkg.authoring.variant_files import option_places
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
@@ -41,7 +46,7 @@ from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInf
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import PackageChange, commit_change, create_package
+from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package
 
 DEFAULT_COMPONENT = "model"
 _PACKAGE_SUFFIX = ".ortpackage"
@@ -135,7 +140,7 @@ def add_variant(
     compatibility_info: str | None = None,
     session_options: Mapping[str, str] = EMPTY,
     provider_options: Mapping[str, str] = EMPTY,
-    share_weights: bool = False,
+    share_weights: bool | str = False,
     force: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
@@ -147,7 +152,8 @@ def add_variant(
     What the flags leave open comes from the model's own metadata; see :class:`NewVariant`.
 
     With ``share_weights``, external data that a variant of the component has already is not copied: the model joins
-    that one's folder (``joining.py``). ``notify`` is told how many bytes that saved, or why none.
+    that one's folder (``joining.py``). ``notify`` is told how many bytes that saved, or why none. "shared-assets"
+    instead of True makes a shared asset of it (:func:`~ortpkg.authoring.dedup.dedup`), once the variant is there.
 
     Raises:
         AuthoringError: the variant's name is taken or not portable, its inputs or outputs differ from its siblings'
@@ -170,6 +176,10 @@ def add_variant(
         provider_options=provider_options,
     )
     package = open_package(target)
+    if share_weights == SharedLayout.SHARED_ASSETS:
+        check_can_have_assets(package)
+    elif not isinstance(share_weights, bool):
+        raise UsageError(f"share_weights is {quoted(share_weights)}; True, False or 'shared-assets' was expected")
     _check_is_outside(target, wanted.model)
     (prepared,) = prepare_variants([wanted], notify)
     with lock_package(target, on_wait=notify):
@@ -177,11 +187,18 @@ def add_variant(
         package = open_package(target)
         change = _adding(package, component, prepared, force, notify)
         commit = partial(commit_change, target, operations=operations, progress=progress)
-        existing = package.component(component) if share_weights else None
+        existing = package.component(component) if share_weights is True else None
         if existing is None or not join_variant(
             package, existing, prepared, commit=commit, notify=notify, progress=progress
         ):
             commit(change)
+        if share_weights == SharedLayout.SHARED_ASSETS:
+            added = (component, prepared.name)
+            report = carry_out_assets(open_package(target), only=[added], operations=operations, progress=progress)
+            reasons = [each.reason for each in report.left_out]
+            shared = f"shares its weights: {report.saved_nbytes} bytes saved"
+            unshared = f"shares no weights: {reasons[0] if reasons else 'no other variant has the same'}"
+            notify(f"variant {quoted(prepared.name)} {shared if report.moved else unshared}")
         return open_package(target)
 
 
@@ -241,8 +258,13 @@ def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> P
         message = f"component model {quoted(component.name)} has no variant {quoted(variant)}"
         raise UnknownComponentError(f"{message}{did_you_mean(variant, known)}; it has {listed}", known=known)
     if len(component.variants) > 1:
-        documents = removing_variant(package, component, variant)
-        return PackageChange(documents=documents, new_directories={}, removes=files_of_variant(package, found))
+        documents: Sequence[DocumentChange] = removing_variant(package, component, variant)
+        removes = files_of_variant(package, found)
+        used = option_places(found)
+        assets = {uri: path for uri, path in unused_assets(package, documents, removes).items() if path in used}
+        documents = without_assets(package, documents, assets)
+        removes += tuple(path.relative_to(package.root).as_posix() for path in assets.values())
+        return PackageChange(documents=tuple(documents), new_directories={}, removes=removes)
     check_component_is_free(package, component.name)
     return PackageChange(
         documents=removing_component(package, component.name, overall_values_after(package, leaving=component.name)),

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
+from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.sharing_plan import ComponentPlan, SharedLayout, SharingGroup, SharingOptions, plan_component
-from ortpkg.authoring.variant_places import DocumentEdits
+from ortpkg.authoring.variant_places import ComponentDocument, DocumentEdits
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.composed_file import ComposedFile
 from ortpkg.package.digests import list_files, read_digests
@@ -95,8 +97,10 @@ def dedup(
 
     Args:
         root: the package.
-        layout: "common-directory", or "shared-weights": what is shared lies in ``shared_weights/<SHA-256>/model.data``
-            in that folder.
+        layout: "common-directory"; "shared-weights": what is shared lies in ``shared_weights/<SHA-256>/model.data`` in
+            that folder; or "shared-assets": in ``shared_assets/sha256-<hex>/`` of a package of the component
+            generation, for variants that have all their weights in common. Such models need the session option that
+            the package states for them, and do not load by their path alone.
         externalize_nbytes: weights of that size and more in the ONNX files themselves (at least 1024) are shared too.
         dry_run: only say what would be done.
         progress: called with (file, bytes done, bytes in total) while files are read and copied.
@@ -115,11 +119,85 @@ def dedup(
     options = _checked_options(layout, externalize_nbytes)
     target = Path(os.path.abspath(root))  # noqa: PTH100  # Path.resolve would follow links
     package = open_package(target)
+    if options.layout is SharedLayout.SHARED_ASSETS:
+        if externalize_nbytes is not None:
+            raise UsageError("weights in the ONNX files themselves cannot become shared assets")
+        return _share_as_assets(target, dry_run=dry_run, progress=progress, notify=notify, operations=operations)
     if dry_run:
         return _Deduplication(package, options, progress).plan_all()
     with lock_package(target, on_wait=notify or logger.warning):
         recover(target, operations=operations)
         return _Deduplication(open_package(target), options, progress).carry_out(operations)
+
+
+def _share_as_assets(
+    root: Path,
+    *,
+    dry_run: bool,
+    progress: Progress | None,
+    notify: Notify | None,
+    operations: FileOperations | None,
+) -> DedupReport:
+    if dry_run:
+        package = open_package(root)
+        check_no_links(package)
+        return replace(asset_report(package, plan_assets(package, progress=progress)), is_dry_run=True)
+    with lock_package(root, on_wait=notify or logger.warning):
+        recover(root, operations=operations)
+        return carry_out_assets(open_package(root), operations=operations, progress=progress)
+
+
+def carry_out_assets(
+    package: PackageInfo,
+    *,
+    only: Collection[tuple[str, str]] | None = None,
+    operations: FileOperations | None = None,
+    progress: Progress | None = None,
+) -> DedupReport:
+    """Moves weights that variants have in common into shared assets; ``only``: those shared with one of these.
+
+    The caller holds the package's lock. Errors as :func:`dedup`.
+    """
+    check_no_links(package)
+    plan = plan_assets(package, only=only, progress=progress)
+    verify_recorded(package, plan.read, progress)
+    edits = DocumentEdits(package)
+    for component in package.components:
+        places = {variant: place for (name, variant), place in plan.places.items() if name == component.name}
+        if places:
+            edits.edit(component, partial(ComponentDocument.change, places=places))
+    if changes := edits.changes():
+        change = PackageChange(
+            documents=tuple(changes.values()),
+            new_directories={},
+            new_files={_relative(path, package.root): content for path, content in plan.new_files.items()},
+            removes=tuple(_relative(path, package.root) for path in plan.removed),
+        )
+        commit_change(package.root, change, operations=operations, progress=progress)
+    return asset_report(package, plan)
+
+
+def asset_report(package: PackageInfo, plan: AssetPlan) -> DedupReport:
+    """What the plan comes to."""
+    root = package.root
+    return DedupReport(
+        root=root,
+        moved=tuple(
+            SharedVariant(
+                component=component,
+                variant=variant,
+                folder=_relative(place.folder, root),
+                model_file=_relative(place.folder / place.model_file, root),
+            )
+            for (component, variant), place in plan.places.items()
+        ),
+        removed={_relative(path, root): nbytes for path, nbytes in plan.removed.items()},
+        added={_relative(path, root): content.nbytes for path, content in plan.new_files.items()},
+        left_out=tuple(
+            LeftOutVariant(component=component, variant=variant, reason=reason)
+            for (component, variant), reason in plan.left_out.items()
+        ),
+    )
 
 
 def _checked_options(layout: str, externalize_nbytes: int | None) -> SharingOptions:

@@ -36,10 +36,12 @@ class SharedLayout(StrEnum):
 
     COMMON_DIRECTORY: where the host has it already.
     SHARED_WEIGHTS: in ``shared_weights/<SHA-256 of the file>/model.data``, a file per set of users.
+    SHARED_ASSETS: not in such a folder, but in a shared asset of the package (``asset_sharing.py``).
     """
 
     COMMON_DIRECTORY = "common-directory"
     SHARED_WEIGHTS = "shared-weights"
+    SHARED_ASSETS = "shared-assets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -15,17 +14,17 @@ from ortpkg.authoring.document_edits import removing_variants
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, edited_plan, new_package
 from ortpkg.authoring.removal import files_of_variants
+from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP, resolve_ep_name
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.digests import is_within, list_files
+from ortpkg.package.digests import list_files
 from ortpkg.package.documents import dump_document, parse_document
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.findings import listed
 from ortpkg.package.hashing import Progress
-from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
@@ -35,8 +34,6 @@ from ortpkg.package.transaction import DocumentChange, commit_change, create_pac
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 
 logger = logging.getLogger(__name__)
-
-_DIGEST = re.compile(rb"sha256[:-]([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +197,8 @@ def _plan(package: PackageInfo, kept: Collection[VariantInfo]) -> PackagePlan:
         by_component.setdefault(variant.component_name, []).append(variant.name)
     changes = [*_samples_without(package, by_component), *removing_variants(package, by_component)]
     removes = files_of_variants(package, leaving)
-    assets = _unused_assets(package, changes, removes)
-    changes = _without_assets(package, changes, assets)
+    assets = unused_assets(package, changes, removes)
+    changes = without_assets(package, changes, assets)
     removes += tuple(path.relative_to(package.root).as_posix() for path in assets.values())
     return edited_plan(package, changes, removes=removes)
 
@@ -221,57 +218,6 @@ def _samples_without(package: PackageInfo, leaving: Mapping[str, Collection[str]
             del sample["variants"]
     if (after := dump_document(document)) != dump_document(parse_document(before, document=SAMPLES)):
         yield DocumentChange(path=SAMPLES, before=before, after=after)
-
-
-def _unused_assets(
-    package: PackageInfo, changes: Sequence[DocumentChange], removes: Collection[str]
-) -> dict[str, Path]:
-    """URI → folder of shared assets that no JSON document which stays mentions.
-
-    Any document may: onnxruntime-genai resolves references in configurations of its own.
-    """
-    if not package.shared_assets:
-        return {}
-    edited = {change.path: _without_declarations(change) for change in changes}
-    mentioned = set()
-    for path in list_files(package.root):
-        if path.endswith(".json") and not is_within(path, removes):
-            content = edited.get(path)
-            if content is None:
-                content = (package.root / path).read_bytes()
-                content = _manifest_without_declarations(content) if path == MANIFEST else content
-            mentioned |= {f"sha256:{digest.decode()}" for digest in _DIGEST.findall(content)}
-    return {
-        asset.uri: asset.path
-        for asset in package.shared_assets
-        if asset.uri not in mentioned and asset.path.is_dir() and asset.path.is_relative_to(package.root)
-    }
-
-
-def _without_declarations(change: DocumentChange) -> bytes:
-    return _manifest_without_declarations(change.after) if change.path == MANIFEST else change.after
-
-
-def _manifest_without_declarations(content: bytes) -> bytes:
-    manifest = parse_document(content, document=MANIFEST)
-    manifest.pop("shared_assets", None)
-    return dump_document(manifest)
-
-
-def _without_assets(
-    package: PackageInfo, changes: Sequence[DocumentChange], assets: Collection[str]
-) -> list[DocumentChange]:
-    """``changes``, and the manifest without the declarations of ``assets``."""
-    last = next((each for each in changes if each.path == MANIFEST), None)
-    before = (package.root / MANIFEST).read_bytes()
-    manifest = parse_document(before if last is None else last.after, document=MANIFEST)
-    declared = manifest.get("shared_assets", {})
-    kept = {uri: path for uri, path in declared.items() if uri not in assets}
-    if kept == declared:
-        return list(changes)
-    manifest["shared_assets"] = kept
-    change = DocumentChange(path=MANIFEST, before=before, after=dump_document(manifest))
-    return [*(each for each in changes if each.path != MANIFEST), change]
 
 
 def _report(package: PackageInfo, kept: Collection[VariantInfo], result: PackageInfo, before: int) -> SlimReport:

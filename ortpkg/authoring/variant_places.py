@@ -16,7 +16,7 @@ from typing import Any
 from ortpkg.authoring.document_edits import checked_document
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.documents import parse_document
-from ortpkg.package.executor_info import ORT
+from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
 from ortpkg.package.metadata_format import MANIFEST, MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.transaction import DocumentChange
@@ -28,12 +28,14 @@ _OLDER, _NEWER = "model_variants", "variants"
 class ModelFilePlace:
     """Where a variant's model is: in a folder (absolute), a file relative to it (with ``/``).
 
-    ``nbytes`` is the size of the model with all files that it needs; None: unchanged.
+    ``nbytes`` is the size of the model with all files that it needs; None: unchanged. ``asset`` is the shared asset
+    that is the folder of its external data from now on (component generation only); None: unchanged.
     """
 
     folder: Path
     model_file: str
     nbytes: int | None = None
+    asset: str | None = None
 
 
 class ComponentDocument:
@@ -138,7 +140,11 @@ class ComponentDocument:
 
     def _place_newer(self, body: dict[str, Any], place: ModelFilePlace) -> None:
         body["variant_directory"] = place.folder.relative_to(self._component.directory).as_posix()
-        body["executor_info"][ORT]["model_file"] = place.model_file
+        payload = body["executor_info"][ORT]
+        payload["model_file"] = place.model_file
+        if place.asset is not None:
+            options = payload.get("session_options") or {}
+            payload["session_options"] = {**options, EXTERNAL_INITIALIZERS_FOLDER: place.asset}
 
 
 class DocumentEdits:

@@ -57,6 +57,13 @@ def command(
         bool,
         typer.Option("--share-weights", help="Do not copy external data that another variant of the component has."),
     ] = False,
+    share_as_assets: Annotated[
+        bool,
+        typer.Option(
+            "--share-as-assets",
+            help="Likewise, in a shared asset of the package (component format; for onnxruntime 1.28 on).",
+        ),
+    ] = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -74,7 +81,7 @@ def command(
             compatibility_info=compatibility_info,
             session_options=parse_options("--session-option", session_options),
             provider_options=parse_options("--provider-option", provider_options),
-            share_weights=share_weights,
+            share_weights="shared-assets" if share_as_assets else share_weights,
             force=force,
             progress=progress,
             notify=output.warning,

@@ -20,7 +20,8 @@ def command(
         typer.Option(
             "--layout",
             metavar="L",
-            help="common-directory, or shared-weights: what is shared lies in shared_weights/<SHA-256>/model.data.",
+            help="common-directory; shared-weights: what is shared lies in shared_weights/<SHA-256>/model.data; or "
+            "shared-assets: in shared_assets/sha256-<hex>/ (component format; for onnxruntime 1.28 on).",
         ),
     ] = "common-directory",
     externalize: Annotated[

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import PackageError, PackageFormatError, quoted
-from ortpkg.package.digests import PackageDigests
-from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.digests import PackageDigests, is_within, list_files
+from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.findings import finding
 from ortpkg.package.hashing import HashedFile, hash_files
 from ortpkg.package.metadata_format import MANIFEST
@@ -27,6 +27,7 @@ from ortpkg.package.samples import read_samples
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 
 _CHUNK_NBYTES = 1024 * 1024
+_MOST_JSON_NBYTES = 16 * 1024 * 1024  # no reader takes a larger document
 
 
 def files_to_delete(
@@ -45,7 +46,7 @@ def files_to_delete(
         if any((root / folder).is_symlink() for folder in _folders_of(path)):
             raise _refusal(root, path, "is reached through a symbolic link")
     files = tuple(dict.fromkeys(file for path in present for file in _files_below(root, path)))
-    used = _UsedPlaces.of(root)
+    used = _UsedPlaces.of(root, frozenset(present))
     for path in present:
         used.check(root, path)
     used.check_models(root, files)
@@ -70,7 +71,7 @@ class _UsedPlaces:
     models: Mapping[Path, tuple[Path, ...]]
 
     @classmethod
-    def of(cls, root: Path) -> _UsedPlaces:
+    def of(cls, root: Path, garbage: Collection[str]) -> _UsedPlaces:
         try:
             package = open_package(root)
             places: dict[str, str] = {}
@@ -82,7 +83,12 @@ class _UsedPlaces:
                 f"cannot be read: {error}",
                 path=root,
             ) from error
-        folders = {_key(asset.path): f"shared asset {quoted(asset.uri)}" for asset in package.shared_assets}
+        mentioned = _mentioned_assets(package, garbage)
+        folders = {
+            _key(asset.path): f"shared asset {quoted(asset.uri)}"
+            for asset in package.shared_assets
+            if asset.is_declared or asset.uri in mentioned
+        }
         models: dict[Path, tuple[Path, ...]] = {}
         for variant in _variants_of(package):
             if variant.model_path is None:
@@ -115,6 +121,23 @@ class _UsedPlaces:
             found = _first_in(model, tuple(wanted)) if wanted else None
             if found is not None:
                 raise _refusal(root, wanted[found], f"is in use by the model {quoted(model.name)}")
+
+
+def _mentioned_assets(package: PackageInfo, garbage: Collection[str]) -> frozenset[str]:
+    """Shared assets whose digest stands in any JSON file that stays; genai configurations refer to them, too.
+
+    An asset that merely lies in shared_assets/ may be what an interrupted change has left.
+    """
+    if not package.shared_assets:
+        return frozenset()
+    files = [path for path in list_files(package.root) if path.endswith(".json") and not is_within(path, garbage)]
+    found: set[str] = set()
+    for path in files:
+        file = package.root / path
+        if file.is_file() and file.stat().st_size <= _MOST_JSON_NBYTES:
+            content = file.read_bytes()
+            found |= {asset.uri for asset in package.shared_assets if asset.uri.encode() in content}
+    return frozenset(found)
 
 
 def _variants_of(package: PackageInfo) -> Iterator[VariantInfo]:
@@ -151,7 +174,9 @@ def _places_of(package: PackageInfo) -> Iterator[tuple[Path, str]]:
 
 
 def _data_folders(variant: VariantInfo, model: Path) -> Iterator[Path]:
-    yield model.parent
+    """Where files lie that the model refers to: external data beside it or where an option says, contexts beside it."""
+    if not variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER) or _first_in(model, (b"EPContext",)):
+        yield model.parent
     for key in PATH_SESSION_OPTIONS:
         if option := variant.session_options.get(key):
             yield from (variant.directory / option, (variant.directory / option).parent)

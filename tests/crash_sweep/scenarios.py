@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ortpkg.api.archive import pack, unpack
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.authoring.convert import convert
@@ -70,7 +72,7 @@ def _two_packages(folder: Path) -> None:
     for root, name, ep in (("p", "a", "cpu"), ("other", "b", "cuda")):
         create(folder / root, [NewVariant(model=models[name], name=name, ep=ep)], name="m", notify=_quiet)
     (folder / "other/samples").mkdir()
-    (folder / "other/samples/in.npz").write_bytes(b"arrays")
+    np.savez(folder / "other/samples/in.npz", x=np.zeros((1, 16), dtype=np.float32))
     sample = {"name": "s", "component": "model", "inputs": "in.npz"}
     (folder / "other/samples/samples.json").write_text(json.dumps({"schema_version": "1.0", "samples": [sample]}))
     record_digests(folder / "other")
@@ -138,6 +140,12 @@ SCENARIOS = (
         name="dedup --layout shared-weights",
         prepare=_one_component,
         run=lambda at: dedup(at / "p", layout="shared-weights"),
+        target="p",
+    ),
+    Scenario(
+        name="dedup --layout shared-assets",
+        prepare=lambda at: _one_component(at, form="component"),
+        run=lambda at: dedup(at / "p", layout="shared-assets"),
         target="p",
     ),
     Scenario(

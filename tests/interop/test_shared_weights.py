@@ -66,3 +66,23 @@ def test_variants_that_share_weights_run(release: Release, tmp_path: Path, way: 
 
     assert {output for _, output in outcomes.values()} == {expected}
     assert len({folder for folder, _ in outcomes.values()}) == 1
+
+
+@pytest.mark.requirement("K23")
+def test_variants_that_share_an_asset_run(release: Release, tmp_path: Path) -> None:
+    """The package states the session option that makes the asset the folder of the external data."""
+    if release.minor < 28:
+        pytest.skip("shared assets came with onnxruntime 1.28")
+    root = tmp_path / "p.ortpackage"
+    azure = NewVariant(model=make_model(tmp_path / "azure", "azure.bin"), name="azure", ep=AZURE)
+    cpu = make_model(tmp_path / "cpu", "cpu.bin", order=("own", "common"))
+    ortpkg.create(root, [azure], form="component")
+    ortpkg.add_variant(root, cpu, variant="cpu", ep=CPU, share_weights="shared-assets")
+    assert not list((root / "models").rglob("*.bin"))
+    expected = str(tuple(element + OFFSET for element in FEED.elements))
+
+    outcomes = {
+        name: run(release, root, eps) for name, eps in {"azure": Eps(appended=("AZURE",)), "cpu": Eps()}.items()
+    }
+
+    assert outcomes == {"azure": ("azure", expected), "cpu": ("cpu", expected)}
