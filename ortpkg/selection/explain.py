@@ -118,7 +118,8 @@ def _verdict_lines(verdicts: Sequence[Verdict], leading: Verdict) -> Iterable[Ex
     groups: dict[tuple[ReasonCode, str, tuple[str, ...]], list[Verdict]] = {}
     for verdict in verdicts:
         groups.setdefault((verdict.code, verdict.reason, verdict.notes), []).append(verdict)
-    for (code, reason, notes), members in groups.items():
+    # What says most of the variant stands first; the rest stays in the order of the EP devices.
+    for (code, reason, notes), members in sorted(groups.items(), key=lambda group: group[0][1] != leading.reason):
         if code is ReasonCode.EP_MISMATCH and len(groups) > 1:
             where = f"{len(members)} of another EP" if len(members) > 1 else ep_device_label(members[0].ep_device)
         else:

@@ -167,7 +167,8 @@ def judge_fit(concern: Concern, ep_device_at: int, context: FitContext) -> FitOu
         or canary_rejection(measurement)
         or quarantine_rejection(None if index is None else index.quarantined.get(place))
     )
-    notes = (*(() if measurement is None else (measured_note(measurement),)), *memory, *concern.unchecked, *unmeasured)
+    measured = () if measurement is None else (measured_note(measurement),)
+    notes = measured if rejection else (*measured, *memory, *concern.unchecked, *unmeasured)
     return FitOutcome(rejection=rejection, notes=notes, unchecked=(*unknown, *unmeasured), measurement=measurement)
 
 

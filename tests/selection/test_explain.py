@@ -25,8 +25,8 @@ def test_the_tree_says_what_was_considered_and_why_each_variant_fell(machines: A
         "    [plain] OpenVINOExecutionProvider (openvino) on CPU (Core Ultra)",
         "    [plain] CPUExecutionProvider (embedded) on CPU (Core Ultra)",
         "  [rejected] DEVICE_NOT_REQUESTED 'cpu': only a GPU was asked for; this is a CPU",
-        "    [rejected] EP_MISMATCH 3 of another EP: it is for 'CPUExecutionProvider'",
         "    [rejected] DEVICE_NOT_REQUESTED CPUExecutionProvider (embedded) on CPU (Core Ultra)",
+        "    [rejected] EP_MISMATCH 3 of another EP: it is for 'CPUExecutionProvider'",
         "  [rejected] DEVICE_NOT_REQUESTED 'ov-npu': only a GPU was asked for; this is an NPU",
         "    [rejected] DEVICE_NOT_REQUESTED OpenVINOExecutionProvider (openvino) on NPU (AI Boost)",
         (
