@@ -1,8 +1,9 @@
 """What macOS knows about a machine: ``sysctl`` for the CPU, ``system_profiler -json`` for the GPUs.
 
 Sources: sysctl(3) for the names; ``system_profiler -json SPDisplaysDataType`` for the keys ``sppci_*`` and
-``spdisplays_*``. Every Mac with Apple silicon has a Neural Engine, which no public interface lists: it is concluded
-from ``hw.optional.arm64``, and its source says so. Parsers take text, so that tests run anywhere.
+``spdisplays_*``; vm_stat(1) for the pages that are free; ioreg(8) for the Neural Engine's driver. Every Mac with Apple
+silicon has a Neural Engine: where ioreg does not show it, it is concluded from ``hw.optional.arm64``, and its source
+says so. Parsers take text, so that tests run anywhere.
 """
 
 from __future__ import annotations
@@ -32,18 +33,22 @@ _APPLE = 0x106B
 
 
 def probe_macos() -> Machine:
-    """Asks both tools (about 0.2 s); what one does not answer is left out and noted."""
+    """Asks the system's tools (about 0.3 s); what one does not answer is left out and noted."""
     # -i: names that this kind of Mac does not have are passed over.
     sysctl = output_of(["/usr/sbin/sysctl", "-i", *_SYSCTL_NAMES], timeout_s=_TIMEOUT_S)
     displays = output_of(["/usr/sbin/system_profiler", "-json", "SPDisplaysDataType"], timeout_s=_TIMEOUT_S)
-    return parse_macos(sysctl, displays)
+    pages = output_of(["/usr/bin/vm_stat"], timeout_s=_TIMEOUT_S)
+    engine = output_of(["/usr/sbin/ioreg", "-r", "-d", "1", "-c", "H11ANEIn"], timeout_s=_TIMEOUT_S)
+    return parse_macos(sysctl, displays, pages=pages, engine=engine)
 
 
-def parse_macos(sysctl: str | None, displays: str | None) -> Machine:
-    """A machine from what the two tools print; None for a tool that did not answer."""
+def parse_macos(
+    sysctl: str | None, displays: str | None, *, pages: str | None = None, engine: str | None = None
+) -> Machine:
+    """A machine from what sysctl, system_profiler, vm_stat and ioreg print; None for one that did not answer."""
     facts = dict(re.findall(r"^([\w.]+): (.*)$", sysctl or "", re.MULTILINE))
     is_apple_silicon = facts.get("hw.optional.arm64") == "1"
-    hardware = [_cpu(facts, is_apple_silicon=is_apple_silicon)]
+    hardware = [_cpu(facts, is_apple_silicon=is_apple_silicon, free_nbytes=_free_nbytes(pages))]
     notes = [] if sysctl else ["sysctl did not answer: the CPU's facts are unknown"]
     gpus = _gpus(displays, memory_nbytes=_integer(facts.get("hw.memsize")))
     if gpus is None:
@@ -56,14 +61,23 @@ def parse_macos(sysctl: str | None, displays: str | None) -> Machine:
                 name="Apple Neural Engine",
                 vendor="Apple",
                 vendor_id=_APPLE,
-                source="concluded from Apple silicon",
+                source="ioreg" if "H11ANE" in (engine or "") else "concluded from Apple silicon",
             )
         )
     version = facts.get("kern.osproductversion")
     return Machine(os="macos", os_version=version, hardware=tuple(hardware), notes=tuple(notes))
 
 
-def _cpu(facts: dict[str, str], *, is_apple_silicon: bool) -> HardwareDevice:
+def _free_nbytes(pages: str | None) -> int | None:
+    """What vm_stat counts as free or given back on demand; None where it does not say."""
+    size = re.search(r"page size of (\d{1,7}) bytes", pages or "")
+    counts = dict(re.findall(r"^Pages ([a-z]+): +(\d{1,15})\.$", pages or "", re.MULTILINE))
+    if size is None or "free" not in counts:
+        return None
+    return int(size[1]) * sum(int(counts.get(kind, 0)) for kind in ("free", "inactive", "speculative", "purgeable"))
+
+
+def _cpu(facts: dict[str, str], *, is_apple_silicon: bool, free_nbytes: int | None) -> HardwareDevice:
     vendor = "Apple" if is_apple_silicon else {"GenuineIntel": "Intel"}.get(facts.get("machdep.cpu.vendor", ""), "")
     features = " ".join(facts.get(name, "") for name in ("machdep.cpu.features", "machdep.cpu.leaf7_features"))
     metadata = {
@@ -77,8 +91,10 @@ def _cpu(facts: dict[str, str], *, is_apple_silicon: bool) -> HardwareDevice:
         vendor=vendor,
         vendor_id=_APPLE if is_apple_silicon else (0x8086 if vendor == "Intel" else 0),
         memory_nbytes=_integer(facts.get("hw.memsize")),
+        free_memory_nbytes=free_nbytes,
         metadata={key: value for key, value in metadata.items() if value},
         source="sysctl",
+        fact_sources={} if free_nbytes is None else {"free_memory_nbytes": "vm_stat"},
     )
 
 
@@ -109,9 +125,18 @@ def _gpu(entry: dict[str, Any], machine_memory_nbytes: int | None) -> HardwareDe
         device_id=int(device_text[1], 16) if device_text else 0,
         is_discrete=is_discrete,
         memory_nbytes=memory,
-        metadata={"cores": str(entry["sppci_cores"])} if "sppci_cores" in entry else {},
+        metadata=_gpu_facts(entry),
         source="system_profiler",
     )
+
+
+def _gpu_facts(entry: dict[str, Any]) -> dict[str, str]:
+    """Its cores, and the Metal that its driver offers ("spdisplays_metal3")."""
+    metal = re.fullmatch(r"spdisplays_metal(\d{0,2})", str(entry.get("spdisplays_mtlgpufamilysupport", "")))
+    return {
+        **({"cores": str(entry["sppci_cores"])} if "sppci_cores" in entry else {}),
+        **({"metal": metal[1] or "1"} if metal else {}),
+    }
 
 
 def _mebibytes(text: object) -> int | None:

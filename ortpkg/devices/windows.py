@@ -1,124 +1,155 @@
-"""What Windows knows about a machine: CIM classes, read through PowerShell as one JSON document.
+"""What Windows knows about a machine: the registry, and the devices that are plugged in now. Nothing is started.
 
-Sources: Win32_Processor, Win32_ComputerSystem, Win32_OperatingSystem, Win32_VideoController and Win32_PnPEntity of
-Microsoft's CIM reference. NPUs are the devices of the set-up class "ComputeAccelerator". The parser takes text, so
-that tests run anywhere. ``AdapterRAM`` is an unsigned 32-bit number and wrong from 4 GiB on; then it is unknown.
+Sources: Microsoft's list of device set-up classes (Display, ComputeAccelerator), the registry keys of a device
+(``Enum\\<instance>``) and of its driver (``Control\\Class\\<guid>\\<number>``: DriverDesc, DriverVersion,
+HardwareInformation.qwMemorySize), and ``HARDWARE\\DESCRIPTION\\System\\CentralProcessor``.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from pathlib import PureWindowsPath
-from typing import Any
+from collections.abc import Mapping
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.machine import Machine
-from ortpkg.devices.pci_vendors import AMD, DISPLAY_ONLY_VENDORS, INTEL, NVIDIA, vendor_name
-from ortpkg.devices.system_command import output_of
+from ortpkg.devices.pci_vendors import (
+    AMD,
+    AMD_INTEGRATED_GPUS,
+    DISPLAY_ONLY_VENDORS,
+    INTEL,
+    NVIDIA,
+    vendor_name,
+)
+from ortpkg.devices.windows_registry import ThisWindows, Value, WindowsInterfaces
 
-_TIMEOUT_S = 30.0
-_SCRIPT = """
-$ErrorActionPreference = 'SilentlyContinue'
-[Console]::OutputEncoding = [System.Text.Encoding]::UTF8
-@{
-  os = @(Get-CimInstance Win32_OperatingSystem | Select-Object Version)
-  computer = @(Get-CimInstance Win32_ComputerSystem | Select-Object TotalPhysicalMemory)
-  processors = @(Get-CimInstance Win32_Processor | Select-Object Name, Manufacturer, NumberOfCores, `
-    NumberOfLogicalProcessors, Architecture)
-  video = @(Get-CimInstance Win32_VideoController | Select-Object Name, PNPDeviceID, AdapterRAM, DriverVersion, Status)
-  accelerators = @(Get-CimInstance Win32_PnPEntity -Filter "PNPClass='ComputeAccelerator'" | `
-    Select-Object Name, PNPDeviceID, Manufacturer, Status)
-} | ConvertTo-Json -Depth 3 -Compress
-"""
-_ADAPTER_RAM_LIMIT = 0xFFF0_0000
-
-
-def probe_windows() -> Machine:
-    """Asks PowerShell once (about a second); where it does not answer, the machine is a CPU and a note."""
-    powershell = PureWindowsPath(
-        os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "WindowsPowerShell", "v1.0", "powershell.exe"
-    )
-    command = [str(powershell), "-NoProfile", "-NonInteractive", "-Command", _SCRIPT]
-    return parse_windows(output_of(command, timeout_s=_TIMEOUT_S))
+DISPLAY_CLASS = "{4d36e968-e325-11ce-bfc1-08002be10318}"
+COMPUTE_ACCELERATOR_CLASS = "{f01a9d53-3ff6-48d2-9f97-c8a7004be10c}"
+_ENUM = r"SYSTEM\CurrentControlSet\Enum"
+_CLASS = r"SYSTEM\CurrentControlSet\Control\Class"
+_CPU = r"HARDWARE\DESCRIPTION\System\CentralProcessor"
+_VERSION = r"SOFTWARE\Microsoft\Windows NT\CurrentVersion"
+_QUALCOMM = 0x4D4F4351
+_CPU_VENDORS = {
+    "GenuineIntel": ("Intel", INTEL),
+    "AuthenticAMD": ("AMD", 0x1022),
+    "Qualcomm Technologies Inc": ("Qualcomm", _QUALCOMM),
+}
+#: PF_... numbers of winnt.h → the instruction set in the words of /proc/cpuinfo.
+_FEATURES = {17: "xsave", 38: "sse4_2", 39: "avx", 40: "avx2", 41: "avx512f", 43: "asimddp", 66: "i8mm", 67: "bf16"}
+_MOST_CHARACTERS = 256
 
 
-def parse_windows(text: str | None) -> Machine:
-    """A machine from the JSON document; None for a PowerShell that did not answer."""
-    try:
-        found = json.loads(text or "")
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        unknown = HardwareDevice(type=DeviceType.CPU, source="assumed")
-        return Machine(os="windows", hardware=(unknown,), notes=("PowerShell did not answer: devices are unknown",))
+def probe_windows(windows: WindowsInterfaces | None = None) -> Machine:
+    """Reads this machine (a few milliseconds), or what ``windows`` answers; what is not told is unknown, or a note."""
+    asked = ThisWindows() if windows is None else windows
     notes: list[str] = []
-    hardware = [_cpu(found), *_gpus(found, notes), *(_npu(entry) for entry in _objects(found, "accelerators"))]
-    version = next((_string(entry, "Version") for entry in _objects(found, "os")), "") or None
-    return Machine(os="windows", os_version=version, hardware=tuple(hardware), notes=tuple(notes))
+    gpus = [device for instance in asked.present_devices(DISPLAY_CLASS) for device in _gpu(asked, instance, notes)]
+    npus = [_npu(asked, instance) for instance in asked.present_devices(COMPUTE_ACCELERATOR_CLASS)]
+    if not asked.present_devices(DISPLAY_CLASS) and not npus:
+        notes.append("Windows lists no display adapter and no compute accelerator: GPUs and NPUs are unknown")
+    return Machine(
+        os="windows", os_version=_os_version(asked), hardware=(_cpu(asked), *gpus, *npus), notes=tuple(notes)
+    )
 
 
-def _cpu(found: dict[str, Any]) -> HardwareDevice:
-    entry = next(iter(_objects(found, "processors")), {})
-    manufacturer = _string(entry, "Manufacturer")
-    vendor, vendor_id = {
-        "GenuineIntel": ("Intel", INTEL),
-        "AuthenticAMD": ("AMD", 0x1022),
-        "Qualcomm Technologies Inc": ("Qualcomm", 0x4D4F4351),
-    }.get(manufacturer, (manufacturer, 0))
-    memory = next((entry.get("TotalPhysicalMemory") for entry in _objects(found, "computer")), None)
-    counts = {"physical_cores": entry.get("NumberOfCores"), "logical_cores": entry.get("NumberOfLogicalProcessors")}
+def _cpu(windows: WindowsInterfaces) -> HardwareDevice:
+    facts = windows.values(rf"{_CPU}\0")
+    vendor_text = _text(facts, "VendorIdentifier")
+    vendor, vendor_id = _CPU_VENDORS.get(vendor_text, (vendor_text, 0))
+    total, available = windows.memory_nbytes()
+    cores = len(windows.subkeys(_CPU))
+    instruction_sets = " ".join(name for number, name in _FEATURES.items() if windows.has_feature(number))
+    metadata = {"logical_cores": str(cores) if cores else "", "instruction_sets": instruction_sets}
     return HardwareDevice(
         type=DeviceType.CPU,
-        name=_string(entry, "Name").strip(),
+        name=_text(facts, "ProcessorNameString"),
         vendor=vendor,
         vendor_id=vendor_id,
-        memory_nbytes=memory if isinstance(memory, int) else None,
-        metadata={key: str(count) for key, count in counts.items() if isinstance(count, int)},
-        source="cim",
+        memory_nbytes=total,
+        free_memory_nbytes=available,
+        metadata={key: value for key, value in metadata.items() if value},
+        source="registry",
+        fact_sources=dict.fromkeys(("memory_nbytes", "free_memory_nbytes", "metadata.instruction_sets"), "kernel32"),
     )
 
 
-def _gpus(found: dict[str, Any], notes: list[str]) -> list[HardwareDevice]:
-    gpus = []
-    for entry in _objects(found, "video"):
-        vendor_id, device_id = _numbers(entry)
-        if vendor_id in DISPLAY_ONLY_VENDORS or not vendor_id:
-            notes.append(f"{_string(entry, 'Name')}: display adapter, not for computing")
-            continue
-        memory = entry.get("AdapterRAM")
-        gpus.append(
-            HardwareDevice(
-                type=DeviceType.GPU,
-                name=_string(entry, "Name"),
-                vendor=vendor_name(vendor_id),
-                vendor_id=vendor_id,
-                device_id=device_id,
-                is_discrete=_is_discrete(entry, vendor_id),
-                memory_nbytes=memory if isinstance(memory, int) and 0 < memory < _ADAPTER_RAM_LIMIT else None,
-                metadata={"driver_version": version} if (version := _string(entry, "DriverVersion")) else {},
-                source="cim",
-            )
+def _gpu(windows: WindowsInterfaces, instance: str, notes: list[str]) -> list[HardwareDevice]:
+    """The GPU of a display adapter; empty, with a note, where it only draws."""
+    driver = _driver(windows, instance)
+    name = _name(windows, instance, driver)
+    vendor_id, device_id = _numbers(instance)
+    if vendor_id in DISPLAY_ONLY_VENDORS or not vendor_id:
+        notes.append(f"{name or instance[:_MOST_CHARACTERS]}: display adapter, not for computing")
+        return []
+    memory = driver.get("HardwareInformation.qwMemorySize")
+    if isinstance(memory, bytes):  # some drivers write the number as plain bytes
+        memory = int.from_bytes(memory[:8], "little")
+    is_discrete = _is_discrete(name, vendor_id, device_id)
+    return [
+        HardwareDevice(
+            type=DeviceType.GPU,
+            name=name,
+            vendor=vendor_name(vendor_id),
+            vendor_id=vendor_id,
+            device_id=device_id,
+            is_discrete=is_discrete,
+            # An integrated GPU says how much of the machine's memory it set aside, which is not its own.
+            memory_nbytes=memory if isinstance(memory, int) and 0 < memory < 1 << 50 and is_discrete else None,
+            metadata=_driver_facts(windows, instance, driver),
+            source="registry",
         )
-    return gpus
+    ]
 
 
-def _npu(entry: dict[str, Any]) -> HardwareDevice:
-    vendor_id, device_id = _numbers(entry)
+def _npu(windows: WindowsInterfaces, instance: str) -> HardwareDevice:
+    driver = _driver(windows, instance)
+    vendor_id, device_id = _numbers(instance)
     return HardwareDevice(
         type=DeviceType.NPU,
-        name=_string(entry, "Name"),
-        vendor=vendor_name(vendor_id) or _string(entry, "Manufacturer"),
+        name=_name(windows, instance, driver),
+        vendor=vendor_name(vendor_id) or _text(driver, "ProviderName"),
         vendor_id=vendor_id,
         device_id=device_id,
-        source="cim",
+        metadata=_driver_facts(windows, instance, driver),
+        source="registry",
     )
 
 
-def _numbers(entry: dict[str, Any]) -> tuple[int, int]:
+def _driver(windows: WindowsInterfaces, instance: str) -> Mapping[str, Value]:
+    """The values of the driver's key, which the device's key names as ``{class}\\0001``."""
+    reference = _text(windows.values(rf"{_ENUM}\{instance}"), "Driver")
+    if not re.fullmatch(r"\{[0-9A-Fa-f-]{36}\}\\\d{4}", reference):
+        return {}
+    return windows.values(rf"{_CLASS}\{reference}")
+
+
+def _driver_facts(windows: WindowsInterfaces, instance: str, driver: Mapping[str, Value]) -> dict[str, str]:
+    facts = {
+        "driver": _text(windows.values(rf"{_ENUM}\{instance}"), "Service"),
+        "driver_version": _text(driver, "DriverVersion"),
+    }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _name(windows: WindowsInterfaces, instance: str, driver: Mapping[str, Value]) -> str:
+    """The driver's description, else the device's ("@oem7.inf,%key%;Intel(R) AI Boost")."""
+    described = _text(windows.values(rf"{_ENUM}\{instance}"), "DeviceDesc").rpartition(";")[2]
+    return _text(driver, "DriverDesc") or described
+
+
+def _os_version(windows: WindowsInterfaces) -> str | None:
+    facts = windows.values(_VERSION)
+    build, revision = _text(facts, "CurrentBuildNumber"), facts.get("UBR")
+    if not build:
+        return None
+    major = facts.get("CurrentMajorVersionNumber")
+    text = f"{major if isinstance(major, int) else 10}.0.{build}"
+    return f"{text}.{revision}" if isinstance(revision, int) else text
+
+
+def _numbers(instance: str) -> tuple[int, int]:
     r"""Vendor and device of e.g. ``PCI\VEN_8086&DEV_7D55&...`` or ``ACPI\QCOM0D0A\...``; zeros where it says none."""
-    identity = _string(entry, "PNPDeviceID").upper()
+    identity = instance.upper()
     pci = re.match(r"PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4})", identity)
     if pci:
         return int(pci[1], 16), int(pci[2], 16)
@@ -127,25 +158,19 @@ def _numbers(entry: dict[str, Any]) -> tuple[int, int]:
     return (int.from_bytes(acpi[1].encode("ascii"), "little"), int(acpi[2], 16)) if acpi else (0, 0)
 
 
-def _is_discrete(entry: dict[str, Any], vendor_id: int) -> bool | None:
+def _is_discrete(name: str, vendor_id: int, device_id: int) -> bool | None:
     """As on Linux: NVIDIA's are discrete; Intel's by their name, because Windows gives no bus number here."""
     if vendor_id == NVIDIA:
         return True
-    name = _string(entry, "Name")
     if vendor_id == INTEL:
         return re.search(r"Arc\S* [AB]\d{3}|Data Center GPU|Arc\S* Pro", name) is not None
+    if vendor_id == AMD and device_id in AMD_INTEGRATED_GPUS:
+        return False
     if vendor_id == AMD and re.search(r"Radeon\S* (RX|PRO W)", name):
         return True
-    return False if vendor_id == 0x4D4F4351 else None
+    return False if vendor_id == _QUALCOMM else None
 
 
-def _objects(found: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    entries = found.get(key)
-    if isinstance(entries, dict):  # PowerShell 5 unwraps a list of one
-        entries = [entries]
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-
-
-def _string(entry: dict[str, Any], key: str) -> str:
-    value = entry.get(key)
-    return value if isinstance(value, str) else ""
+def _text(values: Mapping[str, Value], key: str) -> str:
+    value = values.get(key)
+    return value.strip()[:_MOST_CHARACTERS] if isinstance(value, str) else ""

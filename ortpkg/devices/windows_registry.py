@@ -1,0 +1,133 @@
+"""Windows' own interfaces as far as the probe needs them: the registry, the list of present devices, memory, features.
+
+Nothing is started and no driver is loaded. Sources: Microsoft's documentation of ``winreg``'s functions,
+CM_Get_Device_ID_ListW (cfgmgr32), GlobalMemoryStatusEx and IsProcessorFeaturePresent (kernel32).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+Value = str | int | bytes | Sequence[str] | None
+
+_GETIDLIST_FILTER_PRESENT = 0x00000100
+_GETIDLIST_FILTER_CLASS = 0x00000200
+_MOST_CHARACTERS = 1 << 20
+_MOST_KEYS = 4096
+
+
+class WindowsInterfaces(Protocol):
+    """What the probe asks Windows; a test answers from what was recorded."""
+
+    def values(self, key: str) -> Mapping[str, Value]:
+        """The values of a key under HKEY_LOCAL_MACHINE; empty where it is not there."""
+        ...
+
+    def subkeys(self, key: str) -> Sequence[str]:
+        """The names of the keys below a key."""
+        ...
+
+    def present_devices(self, class_guid: str) -> Sequence[str]:
+        """Instance ids of the devices of a set-up class that are plugged in now."""
+        ...
+
+    def memory_nbytes(self) -> tuple[int | None, int | None]:
+        """Physical memory: total, and available now."""
+        ...
+
+    def has_feature(self, number: int) -> bool:
+        """Whether the processor has the feature of that number (PF_...)."""
+        ...
+
+
+class ThisWindows:
+    """The machine that we run on. A question that Windows does not answer has an empty answer."""
+
+    def values(self, key: str) -> dict[str, Value]:
+        winreg = _winreg()
+        found: dict[str, Value] = {}
+        if winreg is None:
+            return found
+        try:
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as opened:
+                for number in range(min(winreg.QueryInfoKey(opened)[1], _MOST_KEYS)):
+                    name, value, _ = winreg.EnumValue(opened, number)
+                    found[name] = value
+        except OSError:
+            return found
+        return found
+
+    def subkeys(self, key: str) -> list[str]:
+        winreg = _winreg()
+        if winreg is None:
+            return []
+        try:
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as opened:
+                count = min(winreg.QueryInfoKey(opened)[0], _MOST_KEYS)
+                return [winreg.EnumKey(opened, number) for number in range(count)]
+        except OSError:
+            return []
+
+    def present_devices(self, class_guid: str) -> list[str]:
+        library = _library("cfgmgr32")
+        if library is None:
+            return []
+        flags = _GETIDLIST_FILTER_CLASS | _GETIDLIST_FILTER_PRESENT
+        length = ctypes.c_ulong(0)
+        if library.CM_Get_Device_ID_List_SizeW(ctypes.byref(length), class_guid, flags) != 0:
+            return []
+        if not 0 < length.value <= _MOST_CHARACTERS:
+            return []
+        texts = ctypes.create_unicode_buffer(length.value)
+        if library.CM_Get_Device_ID_ListW(class_guid, texts, length, flags) != 0:
+            return []
+        listed = ctypes.wstring_at(ctypes.addressof(texts), length.value)
+        return [text for text in listed.split("\0") if text]
+
+    def memory_nbytes(self) -> tuple[int | None, int | None]:
+        library = _library("kernel32")
+        status = _MemoryStatus()
+        status.length = ctypes.sizeof(_MemoryStatus)
+        if library is None or not library.GlobalMemoryStatusEx(ctypes.byref(status)):
+            return None, None
+        return int(status.total), int(status.available)
+
+    def has_feature(self, number: int) -> bool:
+        library = _library("kernel32")
+        return library is not None and bool(library.IsProcessorFeaturePresent(number))
+
+
+class _MemoryStatus(ctypes.Structure):
+    """MEMORYSTATUSEX."""
+
+    _fields_ = (
+        ("length", ctypes.c_uint32),
+        ("load", ctypes.c_uint32),
+        ("total", ctypes.c_uint64),
+        ("available", ctypes.c_uint64),
+        ("page_file_total", ctypes.c_uint64),
+        ("page_file_available", ctypes.c_uint64),
+        ("virtual_total", ctypes.c_uint64),
+        ("virtual_available", ctypes.c_uint64),
+        ("extended_available", ctypes.c_uint64),
+    )
+
+
+def _winreg() -> Any:
+    """The module of the standard library; None elsewhere than on Windows."""
+    try:
+        return importlib.import_module("winreg")
+    except ImportError:
+        return None
+
+
+def _library(name: str) -> Any:
+    """A library of the system itself; None elsewhere than on Windows."""
+    windll = getattr(ctypes, "WinDLL", None)
+    try:
+        return None if windll is None else windll(name)
+    except OSError:
+        return None
