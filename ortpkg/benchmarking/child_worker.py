@@ -45,8 +45,8 @@ def measure(
         spawned_ns: ``time.monotonic_ns()`` when this process was started.
 
     Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, peak_memory_nbytes, gpu_memory_nbytes,
-    ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the model; ``failed`` where
-    a run failed; or ``refused``: why the session needs trust.
+    ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the model; ``failed``
+    where a run failed; or ``refused``: why the session needs trust.
     """
     baseline_nbytes = peak_memory_nbytes()
     # From here on everything counts as the session's: numpy, the engine, the backend's library.

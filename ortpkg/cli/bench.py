@@ -172,6 +172,10 @@ def _print(report: BenchReport, output: Output) -> None:
         f"{plan.threads} threads for every backend; {plan.rounds} rounds, each candidate in a new process each; "
         f"'between' is the lowest and the highest median of a round"
     )
+    for component in report.workloads:
+        close = not_told_apart([each for each in report.results if each.candidate.component_name == component])
+        if close:
+            output.line(f"not told apart from the best of {component}, as their rounds overlap: {', '.join(close)}")
     for result in report.results:
         if result.reason:
             output.line(f"{result.candidate.label}: {result.outcome}: {result.reason}")
@@ -185,6 +189,19 @@ def _print(report: BenchReport, output: Output) -> None:
         )
     if report.is_recorded:
         output.note("recorded: ortpkg select --policy measured goes by it")
+
+
+def not_told_apart(results: Sequence[CandidateResult]) -> list[str]:
+    """Of results of one component, best first: those whose rounds' medians overlap with the best one's."""
+    measured = [each for each in results if each.times is not None and each.outcome.value == "measured"]
+    if not measured or measured[0].times is None:
+        return []
+    highest_s = measured[0].times.highest_s
+    return [
+        f"{each.candidate.variant_name} ({each.candidate.ep_device.backend})"
+        for each in measured[1:]
+        if each.times is not None and each.times.lowest_s <= highest_s
+    ]
 
 
 def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:

@@ -1,0 +1,133 @@
+"""A canary tries a variant in a child process first; what fails there is not used here, and the next best is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ortpkg
+from ortpkg.api.canary import best_variant_by_canary
+from ortpkg.benchmarking.canary import check_variant
+from ortpkg.benchmarking.candidate import Candidate
+from ortpkg.benchmarking.measure import Plan, Workload
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import NoSuitableVariantError
+from ortpkg.package.samples import Tolerance
+from ortpkg.selection.measurements import QuarantineCause
+from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, add_samples, command_line, scale_model
+
+_EMBEDDED = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
+_ONE = np.ones((1, 3), np.float32)
+
+
+@pytest.mark.parametrize(("factor", "cause"), [(2.0, None), (3.0, QuarantineCause.WRONG_OUTPUT)])
+def test_compares_one_run_with_what_is_expected(tmp_path: Path, factor: float, cause: QuarantineCause | None) -> None:
+    candidate = Candidate(
+        component_name="c",
+        variant_name="v",
+        ep_device=_EMBEDDED,
+        model_path=scale_model(tmp_path / "m.onnx", factor=factor),
+        tolerances={"y": Tolerance(absolute=0.01)},
+    )
+    found = check_variant(candidate, Workload(feeds=[{"x": _ONE}], expected=[{"y": 2 * _ONE}]), Plan())
+    assert found.has_passed is (cause is None)
+    assert found.cause is cause
+    assert found.reason == ("" if cause is None else "wrong output: y is off by up to 1")
+    assert found.result.times is None
+
+
+def test_one_that_passed_is_not_tried_again(scale_package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ortpkg.ModelPackage(scale_package)
+    assert best_variant_by_canary(package, backend="embedded").name == "cpu"
+
+    def no_child(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("a child process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", no_child)
+    variant = best_variant_by_canary(package, backend="embedded")
+    assert variant.verdict().ep_device is not None
+    (y,) = variant.create_session().run(None, {"x": _ONE})
+    assert y.tolist() == [[2.0, 2.0, 2.0]]
+
+
+def test_where_everything_fails_nothing_is_chosen(scale_package: Path, tmp_path: Path) -> None:
+    np.savez(scale_package / "samples" / "outputs.npz", y=np.full((4, 3), 77, np.float32))
+    ortpkg.record_digests(scale_package)
+    notes: list[str] = []
+    with pytest.raises(NoSuitableVariantError, match="every variant of component 'model' that could run here failed"):
+        best_variant_by_canary(ortpkg.ModelPackage(scale_package), backend="embedded", on_note=notes.append)
+    assert len(notes) == 1
+    assert "'cpu' is not used on CPUExecutionProvider (embedded)" in notes[0]
+    assert "wrong output: y is off by up to" in notes[0]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A package whose best variant aborts, and a command line."""
+
+    root: Path
+    ortpkg: CommandLine
+
+    def choose(self) -> str:
+        program = (
+            "import sys, ortpkg; from ortpkg.api.canary import best_variant_by_canary as best\n"
+            "package = ortpkg.ModelPackage(sys.argv[1], trust=True)\n"
+            "found = best(package, trust=True, on_note=lambda text: print('NOTE', text))\n"
+            "print('CHOSE', found.name)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(self.root)],
+            env=dict(self.ortpkg.environment),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> Tried:
+    model = scale_model(tmp_path / "m.onnx")
+    faulty = ortpkg.NewVariant(model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": "abort"})
+    root = tmp_path / "two.ortpackage"
+    ortpkg.create(root, [faulty, ortpkg.NewVariant(model=model, name="cpu")])  # a named EP ranks before any EP
+    add_samples(root)
+    return Tried(root=root, ortpkg=command_line(tmp_path / "line"))
+
+
+def _codes(done: Done) -> set[tuple[str, str]]:
+    """Variant and code of every verdict that ``ortpkg select --json`` printed."""
+    return {
+        (verdict["variant"], verdict["code"])
+        for selection in done.json["selections"]
+        for verdict in selection["verdicts"]
+    }
+
+
+@pytest.mark.requirement("K12")
+def test_a_variant_that_crashes_goes_into_quarantine_until_its_ep_is_another(tried: Tried) -> None:
+    tried.ortpkg("bench", tried.root, "--rounds", 1, "--repeat", 1, "--backend", "faulty", "--trust")
+    here = _codes(tried.ortpkg("select", tried.root, "--json"))
+    assert ("npu", "QUARANTINED") in here
+    newer = _codes(tried.ortpkg("select", tried.root, "--json", FAULTY_VERSION="2.0"))
+    assert "QUARANTINED" not in {code for _, code in newer}
+    again = tried.ortpkg("bench", tried.root, "--rounds", 1, "--repeat", 1, "--trust", "--json").json
+    skipped = [each for each in again["results"] if each["outcome"] == "skipped"]
+    assert [each["variant"] for each in skipped] == ["npu"]
+    assert "SIGABRT" in skipped[0]["reason"]
+    assert "1 entry lifted" in tried.ortpkg("quarantine", "clear", tried.root).out
+    assert "nothing is in quarantine" in tried.ortpkg("quarantine").out
+
+
+def test_the_next_best_is_taken_and_the_user_is_told(tried: Tried) -> None:
+    told = tried.choose()
+    assert "'npu' is not used on FaultyExecutionProvider (faulty)" in told
+    assert "SIGABRT" in told
+    assert "CHOSE cpu" in told
+    assert "npu" in tried.ortpkg("quarantine").out
+    assert tried.choose().split() == ["CHOSE", "cpu"]
