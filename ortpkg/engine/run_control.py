@@ -23,7 +23,8 @@ class RunControl:
     """Limits of one run, and what it uses of them.
 
     Attributes:
-        is_watched: whether :meth:`check` can ever raise; a run that is not watched skips the call.
+        is_watched: whether :meth:`check` can ever raise, or the caller has set a limit; a run that is not watched skips
+            the call.
     """
 
     __slots__ = ("_charged", "_deadline", "_is_terminated", "_limit", "_lock", "_timeout_s", "is_watched")
@@ -41,7 +42,8 @@ class RunControl:
         self._is_terminated = is_terminated
         self._charged = 0
         self._lock = threading.Lock()
-        self.is_watched = timeout_s is not None or is_terminated is not None
+        # A limit of memory is watched too: a native kernel takes memory without asking.
+        self.is_watched = timeout_s is not None or is_terminated is not None or memory_limit_nbytes is not None
 
     @property
     def charged_nbytes(self) -> int:

@@ -1,17 +1,18 @@
 """Ends a computation inside a foreign library where the run that it belongs to is to end.
 
-A library that computes a whole partition in one call cannot ask whether the run was cancelled or has passed its time;
-one watching thread per process asks for all such calls, and tells the library to stop.
+A library that computes a whole partition in one call cannot ask whether the run was cancelled or has passed its time,
+nor say what memory it takes; one watching thread per process looks at all such calls, and tells the library to stop.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from ortpkg.errors import OrtpkgError
-from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.isolation.resident_memory import resident_nbytes as process_nbytes
 
 ResultT = TypeVar("ResultT")
 
@@ -19,19 +20,39 @@ ResultT = TypeVar("ResultT")
 _INTERVAL_S = 0.02
 
 
-class _Call:
-    """One call into a library that may have to be stopped."""
+class Watched(Protocol):
+    """The part of OpKernelContext that is asked: each raises where the run is to end."""
 
-    def __init__(self, context: OpKernelContext, stop: Callable[[], object]) -> None:
+    def check_cancelled(self) -> None: ...
+    def check_allocation(self, nbytes: int) -> None: ...
+
+
+class _Call:
+    """One call into a library that may have to be stopped.
+
+    Attributes:
+        is_own: whether the library computes in this process, whose memory grows by all such calls together.
+    """
+
+    def __init__(self, context: Watched, stop: Callable[[], object], resident_nbytes: Callable[[], int] | None) -> None:
         self._context = context
         self._stop = stop
+        self.is_own = resident_nbytes is None
+        self._resident_nbytes = process_nbytes if resident_nbytes is None else resident_nbytes
+        self._held_nbytes = self._resident_nbytes()
         self.error: OrtpkgError | None = None
 
-    def look(self) -> None:
-        """Stops the call where its run is to end; at each look, since a library may drop a request that comes early."""
+    def look(self, sharers: int) -> None:
+        """Stops the call where its run is to end; at each look, since a library may drop a request that comes early.
+
+        ``sharers``: calls among which the growth of memory is divided, as nobody tells whose it is.
+        """
         if self.error is None:
             try:
                 self._context.check_cancelled()
+                grown_nbytes = self._resident_nbytes() - self._held_nbytes
+                if grown_nbytes > 0:
+                    self._context.check_allocation(grown_nbytes // sharers)
             except OrtpkgError as error:
                 self.error = error
         if self.error is not None:
@@ -42,6 +63,10 @@ class _Watch:
     """The thread that looks at running calls; it sleeps while there are none."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """In a fork of the process, whose threads are gone and whose locks may be held by them: starts anew."""
         self._calls: dict[_Call, None] = {}
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -64,27 +89,47 @@ class _Watch:
                 while not self._calls:
                     self._changed.wait()
                 self._changed.wait(_INTERVAL_S)
-                for call in tuple(self._calls):
-                    call.look()
+                self._look_once()
+
+    def _look_once(self) -> None:
+        own = sum(call.is_own for call in self._calls)
+        for call in self._calls:
+            call.look(own if call.is_own else 1)
 
 
 _WATCH = _Watch()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_WATCH.forget)
 
 
-def run_watched(context: OpKernelContext, run: Callable[[], ResultT], stop: Callable[[], object]) -> ResultT:
+def run_watched(
+    context: Watched,
+    run: Callable[[], ResultT],
+    stop: Callable[[], object],
+    *,
+    resident_nbytes: Callable[[], int] | None = None,
+) -> ResultT:
     """Returns ``run()``; where the run of ``context`` is to end meanwhile, calls ``stop`` and raises why it ended.
 
-    ``stop`` is called from another thread, perhaps more than once, and must not block.
+    Args:
+        context: of the run; its memory limit is compared with what was taken since this call began.
+        run: the call into the library.
+        stop: is called from another thread, perhaps more than once, and must not block.
+        resident_nbytes: memory of the process in which the library computes; None: this one. That is the growth of the
+            whole process, whoever caused it, divided among the watched calls in it.
 
-    Raises CancelledError or LimitExceededError (time) where the run was ended, and what ``run`` raises otherwise.
+    Raises CancelledError or LimitExceededError where the run was ended, and what ``run`` raises otherwise.
     """
-    call = _Call(context, stop)
+    call = _Call(context, stop, resident_nbytes)
     _WATCH.add(call)
     try:
-        return run()
+        result = run()
     except Exception as error:
         if call.error is not None:
             raise call.error from error
         raise
     finally:
         _WATCH.remove(call)
+    if call.error is not None:  # it could not be stopped, or not in time
+        raise call.error
+    return result

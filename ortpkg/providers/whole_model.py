@@ -10,19 +10,14 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-import onnx
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import CompileError, OrtpkgError, quoted
+from ortpkg.errors import CompileError, InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.model import Model
-from ortpkg.graph.onnx_writer import to_model_proto
 from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.cpu_execution_provider import CPUAllocator
 from ortpkg.providers.execution_provider import (
     Allocator,
     BackendPlacement,
@@ -33,6 +28,9 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
+
+if TYPE_CHECKING:
+    import onnx
 
 _log = logging.getLogger(__name__)
 
@@ -110,6 +108,9 @@ class WholeModelProvider(ExecutionProvider):
         return None
 
     def create_allocator(self) -> Allocator:
+        # Brings every kernel of ours along, which a worker that only computes does not need.
+        from ortpkg.providers.cpu_execution_provider import CPUAllocator
+
         return CPUAllocator()
 
     def get_capability(
@@ -122,6 +123,8 @@ class WholeModelProvider(ExecutionProvider):
             return []
         try:
             self._claimed[meta.name] = self._compile(viewer.graph, meta.inputs, meta.outputs)
+        except (LimitExceededError, InvalidSessionOptionError):  # the caller's matter: no other provider mends it
+            raise
         except OrtpkgError as error:
             self._refuse(str(error))
             return []
@@ -199,6 +202,10 @@ def _hands_out(compiled: CompiledModel) -> Callable[[str], CompiledModel]:
 
 
 def _whole_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str]) -> WholeModel:
+    # onnx is not needed where a worker only computes.
+    from ortpkg.graph.model import Model
+    from ortpkg.graph.onnx_writer import to_model_proto
+
     proto = to_model_proto(Model(graph=graph, ir_version=_IR_VERSION))
     _keep(proto.graph.input, set(inputs))
     _keep(proto.graph.output, set(outputs))

@@ -20,6 +20,7 @@ from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.op_kernel import Value
+from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session.blas_threads import blas_threads
 from ortpkg.session.feeds import check_feeds, check_output_names
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
@@ -33,7 +34,7 @@ from ortpkg.session.options import (
 )
 from ortpkg.session.ort_value import IOBinding, OrtValue
 from ortpkg.session.placement import Placement, create_placement
-from ortpkg.session.provider_list import ProviderName, create_providers
+from ortpkg.session.provider_list import ProviderName, create_execution_providers, register_execution_providers
 from ortpkg.session.session_plan import SessionPlan, describe_plan
 from ortpkg.session.session_state import create_session_state
 
@@ -56,6 +57,7 @@ class InferenceSession:
         *,
         backend: str | None = None,
         ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None,
+        isolate: bool = False,
     ) -> None:
         """Loads, partitions and plans a model.
 
@@ -68,8 +70,12 @@ class InferenceSession:
             backend: what provides the named providers here ("embedded", "openvino", "onnxruntime", a plug-in's name);
                 None: the config entry ``ortpkg.backend``, else the first that has them.
             ep_devices: EP devices with options, as selection finds them, instead of ``providers``.
+            isolate: load and run the model in a child process wherever that is onnxruntime's or OpenVINO's job, so
+                that its limits hold whatever the library does, also while it loads, and its crash is an error here.
+                Inputs and outputs are copied over, and runs of several threads take turns.
 
         Raises:
+            LimitExceededError: isolated, the model took more to load than the options' limits allow.
             ModelError, ExecutionProviderError, SessionError: see their subclasses.
         """
         self._options = copy.deepcopy(sess_options) if sess_options is not None else SessionOptions()
@@ -78,9 +84,14 @@ class InferenceSession:
         model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
         self._profiler = Profiler() if self._options.enable_profiling else None
         start_ns = time.perf_counter_ns()
-        self._providers = create_providers(
-            providers, provider_options, ep_devices, backend if backend is not None else entries.get(BACKEND_ENTRY)
+        created = create_execution_providers(
+            providers,
+            provider_options,
+            ep_devices,
+            backend if backend is not None else entries.get(BACKEND_ENTRY),
+            isolation=self._load_limits() if isolate else None,
         )
+        self._providers = register_execution_providers(created)
         graph = model.graph
         names = [name for name in graph.inputs if name not in graph.initializers]
         defaults = [name for name in graph.inputs if name in graph.initializers]
@@ -127,6 +138,9 @@ class InferenceSession:
         if self._profiler is not None:
             self._profiler.record("model_run", "Session", start_ns)
         return results
+
+    def _load_limits(self) -> LoadLimits:
+        return LoadLimits(memory_limit_nbytes=self._options.memory_limit_nbytes, timeout_s=self._options.timeout_s)
 
     def _run_control(self, run_options: RunOptions | None) -> RunControl:
         limit, timeout_s = self._options.memory_limit_nbytes, self._options.timeout_s

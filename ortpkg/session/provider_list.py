@@ -12,6 +12,7 @@ from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, IsolatedProvider, LoadLimits
 
 _log = logging.getLogger(__name__)
 
@@ -22,13 +23,15 @@ _DEFAULT_EP_OF_BACKEND: Mapping[str, str] = {EMBEDDED: CPU_EP, "openvino": OPENV
 ProviderName = str | tuple[str, Mapping[str, str]]
 
 
-def create_providers(
+def create_execution_providers(
     names: Sequence[ProviderName] | None,
     provider_options: Sequence[Mapping[str, str]] | None,
     ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None,
     backend: str | None,
+    *,
+    isolation: LoadLimits | None = None,
 ) -> list[ExecutionProvider]:
-    """The providers of a session.
+    """The providers that a session asks for, in order.
 
     Args:
         names: EP names (aliases are understood) or pairs of name and options; None for the backend's default, which is
@@ -36,6 +39,7 @@ def create_providers(
         provider_options: options by position, where ``names`` are plain names.
         ep_devices: EP devices as selection found them, instead of names.
         backend: which backend provides the named EPs; None for the first that has them.
+        isolation: run native backends in child processes, and load models there within these limits.
 
     Raises:
         UnknownExecutionProviderError: nothing here has an EP of that name.
@@ -43,9 +47,16 @@ def create_providers(
         InvalidSessionOptionError: options that do not fit the names.
     """
     if ep_devices is not None:
-        providers = [_from_device(device, options) for device, options in ep_devices]
+        providers = [_from_device(device, options, isolation) for device, options in ep_devices]
     else:
-        providers = [_from_name(name, options, backend) for name, options in _pairs(names, provider_options, backend)]
+        pairs = _pairs(names, provider_options, backend)
+        providers = [_from_name(name, options, backend, isolation) for name, options in pairs]
+    return providers
+
+
+def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[ExecutionProvider]:
+    """The providers of a session: those created, and the embedded CPU provider last, added where it was left out."""
+    providers = list(created)
     embedded = next((provider for provider in providers if isinstance(provider, CPUExecutionProvider)), None)
     if embedded is None:
         _log.info("adding the embedded CPU execution provider")
@@ -78,7 +89,9 @@ def _pairs(
     return list(found.items())
 
 
-def _from_name(name: str, options: Mapping[str, str], backend: str | None) -> ExecutionProvider:
+def _from_name(
+    name: str, options: Mapping[str, str], backend: str | None, isolation: LoadLimits | None
+) -> ExecutionProvider:
     if name == CPU_EP and backend in {None, EMBEDDED}:
         return CPUExecutionProvider(options=options)
     factory = find_factory(name, backend=backend)
@@ -86,16 +99,27 @@ def _from_name(name: str, options: Mapping[str, str], backend: str | None) -> Ex
         raise UnknownExecutionProviderError(
             f"{name} is not available here: its library ({quoted(factory.backend)}) is not installed", ep_name=name
         )
-    return _created(factory, [], options)
+    return _created(factory, [], options, isolation)
 
 
-def _from_device(device: EpDevice, options: Mapping[str, str]) -> ExecutionProvider:
+def _from_device(device: EpDevice, options: Mapping[str, str], isolation: LoadLimits | None) -> ExecutionProvider:
     if device.ep_name == CPU_EP and device.backend == EMBEDDED:
         return CPUExecutionProvider(ep_devices=[device], options=options)
-    return _created(find_factory(device.ep_name, backend=device.backend), [device], options)
+    return _created(find_factory(device.ep_name, backend=device.backend), [device], options, isolation)
 
 
-def _created(factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+def _created(
+    factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str], isolation: LoadLimits | None
+) -> ExecutionProvider:
+    if isolation is not None:
+        if factory.backend not in ISOLATED_BACKENDS:
+            known = ", ".join(ISOLATED_BACKENDS)
+            raise InvalidSessionOptionError(
+                f"the backend {quoted(factory.backend)} cannot be isolated; these can: {known}", key="isolate"
+            )
+        return IsolatedProvider(
+            factory.ep_name, backend=factory.backend, ep_devices=devices, options=options, limits=isolation
+        )
     provider = factory.create(devices, options)
     provider.backend = provider.backend or factory.backend
     return provider

@@ -1,0 +1,72 @@
+"""Child processes of this interpreter: started alike, ended for certain, and their end told in words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from ortpkg.errors import quoted
+
+#: argv: this text, the directory that holds the package, the module whose ``main`` to call, and its own arguments.
+_BOOTSTRAP = (
+    "import sys; sys.path.append(sys.argv[1]); from importlib import import_module; import_module(sys.argv[2]).main()"
+)
+
+
+def start_process(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """A child that calls ``main`` of ``module`` of ours, with pipes for its standard streams, unbuffered.
+
+    It is started by ``subprocess`` with ``-P`` (no module is taken from the current directory), never by
+    multiprocessing's spawn, which would import the caller's main module again, and, on POSIX, in a session of its own,
+    so that a terminal's Ctrl-C is its parent's. ``ORTPKG_PYTHON`` names another interpreter, for programs that embed or
+    freeze Python. OSError where it cannot be started.
+    """
+    return subprocess.Popen(
+        [interpreter(), "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[2]), module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=os.name == "posix",
+        bufsize=0,
+    )
+
+
+def interpreter() -> str:
+    """The Python that children run."""
+    return os.environ.get("ORTPKG_PYTHON") or sys.executable
+
+
+def end_process(child: subprocess.Popen[bytes]) -> None:
+    """Kills and awaits a child that has not been waited for (its id is surely still its own).
+
+    On POSIX with its whole session; on Windows itself only.
+    """
+    if child.returncode is not None:
+        return
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    else:
+        child.kill()
+    child.wait()
+
+
+def exit_reason(status: int) -> str:
+    """How a child with that return code ended, e.g. "it was ended by SIGSEGV"."""
+    if status >= 0:
+        shown = hex(status) if status > 255 else str(status)  # Windows' exception codes are read in hexadecimal
+        return f"it ended with status {shown}"
+    try:
+        return f"it was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"it was ended by signal {-status}"
+
+
+def last_words(errors: str) -> str:
+    """The last line that a child wrote to standard error, as the end of a sentence; "" for none."""
+    lines = [line for line in errors.splitlines() if line.strip()]
+    return f"; its last words: {quoted(lines[-1].strip())}" if lines else ""
