@@ -57,12 +57,6 @@ def create_execution_providers(
 def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[ExecutionProvider]:
     """The providers of a session: those created, and the embedded CPU provider last, added where it was left out."""
     providers = list(created)
-    return providers
-
-
-def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[ExecutionProvider]:
-    """The providers of a session: those created, and the embedded CPU provider last, added where it was left out."""
-    providers = list(created)
     embedded = next((provider for provider in providers if isinstance(provider, CPUExecutionProvider)), None)
     if embedded is None:
         _log.info("adding the embedded CPU execution provider")
