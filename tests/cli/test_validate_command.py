@@ -15,90 +15,8 @@ from tests.cli.conftest import RunCommand
 
 MakeModel = Callable[..., Path]
 
-#: What consumers of SARIF 2.1.0 rely on, from its specification (sections 3.13 to 3.52).
-SARIF_ESSENTIALS: dict[str, Any] = {
-    "type": "object",
-    "required": ["version", "runs"],
-    "properties": {
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["tool", "results"],
-                "properties": {
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "originalUriBaseIds": {
-                        "additionalProperties": {"properties": {"uri": {"pattern": "^file:///.*/$"}}}
-                    },
-                    "tool": {
-                        "required": ["driver"],
-                        "properties": {
-                            "driver": {
-                                "required": ["name"],
-                                "properties": {
-                                    "name": {"type": "string"},
-                                    "rules": {"type": "array", "uniqueItems": True, "items": {"$ref": "#/$defs/rule"}},
-                                },
-                            }
-                        },
-                    },
-                    "results": {"type": "array", "items": {"$ref": "#/$defs/result"}},
-                },
-            },
-        },
-    },
-    "$defs": {
-        "text": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}},
-        "level": {"enum": ["none", "note", "warning", "error"]},
-        "rule": {
-            "type": "object",
-            "required": ["id", "shortDescription", "fullDescription", "help", "defaultConfiguration"],
-            "properties": {
-                "id": {"pattern": "^ORT[0-9]{3}$"},
-                "shortDescription": {"$ref": "#/$defs/text"},
-                "fullDescription": {"$ref": "#/$defs/text"},
-                "help": {"$ref": "#/$defs/text"},
-                "defaultConfiguration": {"properties": {"level": {"$ref": "#/$defs/level"}}},
-            },
-        },
-        "result": {
-            "type": "object",
-            "required": ["ruleId", "ruleIndex", "level", "message", "locations"],
-            "properties": {
-                "ruleIndex": {"type": "integer", "minimum": 0},
-                "level": {"$ref": "#/$defs/level"},
-                "message": {"$ref": "#/$defs/text"},
-                "locations": {
-                    "type": "array",
-                    "minItems": 1,
-                    "items": {
-                        "properties": {
-                            "physicalLocation": {
-                                "required": ["artifactLocation"],
-                                "properties": {
-                                    "artifactLocation": {
-                                        "required": ["uri"],
-                                        "properties": {"uri": {"pattern": r"^[A-Za-z0-9._~%/'-]+$"}},
-                                    },
-                                    "region": {
-                                        "required": ["startLine"],
-                                        "properties": {
-                                            "startLine": {"type": "integer", "minimum": 1},
-                                            "startColumn": {"type": "integer", "minimum": 1},
-                                        },
-                                    },
-                                },
-                            }
-                        }
-                    },
-                },
-                "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}},
-            },
-        },
-    },
-}
+#: The part of the standard that we write: tests/data/sarif/README.md.
+SARIF_SCHEMA = json.loads((Path(__file__).parents[1] / "data/sarif/subset-2.1.0.schema.json").read_bytes())
 
 
 @pytest.fixture
@@ -167,12 +85,20 @@ def test_errors_are_json_where_json_was_asked_for(ortpkg: RunCommand, tmp_path: 
         assert ortpkg("validate", tmp_path / "nowhere", *words).json["error"]["type"] == "PackageNotFoundError"
 
 
+def check_sarif(log: Any) -> None:
+    jsonschema.Draft202012Validator(SARIF_SCHEMA, format_checker=jsonschema.FormatChecker()).validate(log)
+    (run,) = log["runs"]
+    for base in run["originalUriBaseIds"].values():
+        assert base["uri"].startswith("file:///")
+        assert base["uri"].endswith("/")
+
+
 def test_sarif_has_what_its_consumers_rely_on(ortpkg: RunCommand, package: Path) -> None:
     (package / "notes é.txt").write_text("changed", encoding="utf-8")
     done = ortpkg("validate", package, "--format", "sarif", "--target", "onnxruntime-1.31")
 
     log = done.json
-    jsonschema.Draft202012Validator(SARIF_ESSENTIALS).validate(log)
+    check_sarif(log)
     (run,) = log["runs"]
     described = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert [described[result["ruleIndex"]] for result in run["results"]] == [each["ruleId"] for each in run["results"]]
@@ -187,9 +113,29 @@ def test_sarif_has_what_its_consumers_rely_on(ortpkg: RunCommand, package: Path)
     assert lines[region["startLine"] - 1][region["startColumn"] - 1 :].startswith('"double": {')
 
 
+def test_sarif_of_a_package_that_cannot_be_read(ortpkg: RunCommand, package: Path) -> None:
+    (package / "manifest.json").write_text('{"a": 1, "a": 2, "name": "\\u001b[31m"', encoding="utf-8")
+
+    log = ortpkg("validate", package, "--format", "sarif").json
+
+    check_sarif(log)
+    assert [result["level"] for result in log["runs"][0]["results"]] == ["error"]
+
+
+def test_the_schema_of_sarif_is_closed(ortpkg: RunCommand, package: Path) -> None:
+    log = ortpkg("validate", package, "--format", "sarif", "--target", "onnxruntime-1.31").json
+    (run,) = log["runs"]
+
+    wrong_level = {**run["results"][0], "level": "fatal"}
+    changes: list[dict[str, Any]] = [{"resultz": []}, {"columnKind": "bytes"}, {"results": [wrong_level]}]
+    for change in changes:
+        with pytest.raises(jsonschema.ValidationError):
+            check_sarif({**log, "runs": [{**run, **change}]})
+
+
 def test_sarif_of_a_package_without_findings_has_no_results(ortpkg: RunCommand, package: Path) -> None:
     log = ortpkg("validate", package, "--format", "sarif", "--select", "ORT1").json
-    jsonschema.Draft202012Validator(SARIF_ESSENTIALS).validate(log)
+    check_sarif(log)
     assert log["runs"][0]["results"] == []
 
 
