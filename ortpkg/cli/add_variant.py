@@ -22,7 +22,8 @@ _Options = list[str] | None
 def command(
     package: PackageArgument,
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="An ONNX file (its data files come along) or a folder.")
+        Path,
+        typer.Argument(metavar="MODEL", help="An ONNX file (its data files come along) or a folder.", readable=False),
     ],
     component: Annotated[
         str,

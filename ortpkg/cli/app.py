@@ -20,7 +20,7 @@ import typer
 from ortpkg.cli import interrupts, streams
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
-from ortpkg.errors import ExitCode, OrtpkgError, UsageError, quoted
+from ortpkg.errors import ExitCode, OrtpkgError, PackageError, UsageError, quoted
 from ortpkg.names import did_you_mean
 
 #: Command → module whose function ``command`` runs it. The order is that of ``ortpkg --help``.
@@ -101,6 +101,8 @@ def run(words: Sequence[str]) -> int:
         output.note("cancelled", is_urgent=True)
         code = ExitCode.CANCELLED
     except (OutputError, OSError) as error:
+        if isinstance(error, OSError) and os.environ.get("ORTPKG_TRACEBACK"):
+            raise
         streams.discard_output()
         said = error if isinstance(error, OutputError) else OutputError.of(error)
         print_error(said, Output())
@@ -225,11 +227,21 @@ def _run_typed(function: Callable[[], Any], output: Output) -> int:
         return int(function() or 0)
     except OutputError:
         raise
-    except OrtpkgError as error:
+    except (OrtpkgError, OSError) as error:
         if interrupts.happened():  # a library made another error of it
             raise KeyboardInterrupt from error
-        print_error(error, output)
-        return error.exit_code
+        if isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and os.environ.get("ORTPKG_TRACEBACK")):
+            raise
+        said = error if isinstance(error, OrtpkgError) else _refused_by_system(error)
+        print_error(said, output)
+        return said.exit_code
+
+
+def _refused_by_system(error: OSError) -> PackageError:
+    """A file that cannot be read or written, where nothing nearer says what it is for."""
+    reason = error.strerror or str(error)
+    where = "" if error.filename is None else f" {quoted(os.fsdecode(error.filename))}"
+    return PackageError(f"the system refuses access to{where or ' a file'}: {reason}")
 
 
 def _add_options(command: Any, annotations: dict[str, Any]) -> None:

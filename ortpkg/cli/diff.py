@@ -22,8 +22,8 @@ _MOST_SHOWN_WEIGHTS = 20
 
 
 def command(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A package.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The package to compare it with.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="A package.", readable=False)],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The package to compare it with.", readable=False)],
     as_json: JsonOption = False,
 ) -> int:
     """Show what two packages differ in: component models, variants, what they need, operators, weights, bytes.

@@ -18,7 +18,9 @@ _FORMS = "write ortpkg merge A B -o NEW, or ortpkg merge B --into A"
 
 
 def command(
-    packages: Annotated[list[Path], typer.Argument(metavar="PKG...", help="Two packages, or one with --into.")],
+    packages: Annotated[
+        list[Path], typer.Argument(metavar="PKG...", help="Two packages, or one with --into.", readable=False)
+    ],
     output_path: NewPackageOption = None,
     into: Annotated[
         Path | None, typer.Option("--into", metavar="PKG", help="The package that is to take it in.")

@@ -19,7 +19,10 @@ from ortpkg.cli.completion import (
 )
 from ortpkg.errors import UsageError
 
-PackageArgument = Annotated[Path, typer.Argument(metavar="PKG", help="The package's directory (name.ortpackage).")]
+#: Whether a path can be read is not asked here: a package that cannot be read is no wrong usage.
+PackageArgument = Annotated[
+    Path, typer.Argument(metavar="PKG", help="The package's directory (name.ortpackage).", readable=False)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
 ComponentOption = Annotated[
     str | None,

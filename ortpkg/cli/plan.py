@@ -29,7 +29,9 @@ _MOST_NODES_NAMED = 6
 
 
 def command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An ONNX file, or a package's directory.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="An ONNX file, or a package's directory.", readable=False)
+    ],
     component: ComponentOption = None,
     variant: VariantOption = None,
     ep: EpOption = None,

@@ -47,7 +47,7 @@ _STYLES = {
 
 def command(
     packages: Annotated[
-        list[Path], typer.Argument(metavar="PKG...", help="Directories of packages (name.ortpackage).")
+        list[Path], typer.Argument(metavar="PKG...", help="Directories of packages (name.ortpackage).", readable=False)
     ],
     component: ComponentOption = None,
     device: DeviceOption = None,

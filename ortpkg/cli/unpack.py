@@ -17,7 +17,7 @@ from ortpkg.package.archive_reader import open_archive
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A packed package (name.ortpkg).")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A packed package (name.ortpkg).", readable=False)],
     output_path: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Default: the file's name with .ortpackage, right here."),

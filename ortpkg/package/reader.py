@@ -188,6 +188,8 @@ class _PackageReader:
         return None
 
     def _no_manifest(self) -> str:
+        if not os.access(self._resolver.real_root, os.R_OK | os.X_OK):
+            return f"{quoted(self._resolver.root)} cannot be read: Permission denied"
         return (
             f"{quoted(self._resolver.root)} is not a model package: there is no {MANIFEST}. A package is a directory "
             f"with {MANIFEST} and models/<component>/{METADATA}, or {MANIFEST} and {COMPONENT} files that it names"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -53,12 +55,12 @@ def test_a_mistyped_option_is_a_usage_error(ortpkg: RunCommand) -> None:
     ("words", "message"),
     [
         (["select", DIGITS, "--devise", "npu"], "No such option: --devise"),
-        (["select"], "Missing argument 'PKG'"),
+        (["inspect"], "Missing argument 'PKG'"),
         (["run", DIGITS, "--timeout", "soon"], "'soon' is not a valid float"),
         (["run", DIGITS, "--timeout", "0"], "0.0 is not in the range"),
         (["run", DIGITS, "--memory-limit", "0"], "0 is not in the range"),
         (["selct", DIGITS], "there is no command 'selct' (did you mean 'select'?)"),
-        (["select", DIGITS, "more"], "unexpected extra argument"),
+        (["inspect", DIGITS, "more"], "unexpected extra argument"),
     ],
 )
 def test_wrong_usage_is_json_too_where_json_was_asked_for(
@@ -158,3 +160,30 @@ def test_completion_knows_the_commands() -> None:
         [sys.executable, "-m", "ortpkg"], capture_output=True, text=True, check=False, env=environment
     )
     assert done.stdout.split() == ["select"]
+
+
+def test_a_package_that_cannot_be_read_is_no_wrong_usage(tmp_path: Path) -> None:
+    package = tmp_path / "p.ortpackage"
+    package.mkdir()
+    (package / "manifest.json").write_text("{}", encoding="utf-8")
+    package.chmod(0)
+    words = [sys.executable, "-m", "ortpkg", "inspect", str(package)]
+    if os.access(package, os.R_OK):  # root may read all, unless it gives up the right to
+        setpriv = shutil.which("setpriv")
+        if setpriv is None:
+            pytest.skip("runs as root, and there is no setpriv")
+        words = [setpriv, "--bounding-set=-dac_override,-dac_read_search", *words]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    package.chmod(0o700)
+    assert done.returncode == 4, done.stderr
+    assert "Permission denied" in done.stderr
+
+
+def test_a_file_that_the_system_refuses_is_no_bug_of_ours(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/some/file")
+
+    monkeypatch.delenv("ORTPKG_TRACEBACK", raising=False)
+    monkeypatch.setattr("ortpkg.cli.inspect.ModelPackage", refuse)
+    done = ortpkg("inspect", DIGITS)
+    assert (done.code, done.err) == (4, "error: the system refuses access to '/some/file': Permission denied\n")
