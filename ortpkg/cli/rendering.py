@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity, UsageError, quoted
+from ortpkg.quantities import duration_text as duration_text  # noqa: PLC0414 - commands take them from here
+from ortpkg.quantities import nbytes_text as nbytes_text  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,25 +89,6 @@ _HARMFUL = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u206
 
 def _json_escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{ord(character):04x}" for character in match.group())
-
-
-def nbytes_text(nbytes: int) -> str:
-    """A size for people: 512 B, 13.4 kB, 1.2 GB (decimal units)."""
-    size = float(nbytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
-def duration_text(duration_s: float) -> str:
-    """A duration for people: 250 µs, 3.1 ms, 2.5 s."""
-    if duration_s < 1e-3:
-        return f"{duration_s * 1e6:.0f} µs"
-    if duration_s < 1:
-        return f"{duration_s * 1e3:.1f} ms"
-    return f"{duration_s:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)
