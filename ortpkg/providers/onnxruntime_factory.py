@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.json_form import hardware_device_to_json
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
-from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
 
 _FUNCTION = "ortpkg.providers.onnxruntime_probe:list_offers"
+_RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_compatibility"
+#: A compatibility string that is longer is nobody's.
+_MOST_INFO_CHARACTERS = 1 << 16
 _TYPES = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "npu": DeviceType.NPU}
 #: Distributions that install the module ``onnxruntime``; two of them in one environment overwrite each other.
 DISTRIBUTIONS: tuple[str, ...] = (
@@ -45,10 +49,16 @@ DISTRIBUTIONS: tuple[str, ...] = (
 )
 
 Ask = Callable[[Mapping[str, object]], ProbeAnswer]
+#: Asks for a rating; takes the arguments of ``rate_compatibility`` and the fingerprint that the answer depends on.
+AskRating = Callable[[Mapping[str, Any], Mapping[str, object]], ProbeAnswer]
 
 
 def _ask_in_child(fingerprint: Mapping[str, object]) -> ProbeAnswer:
     return ask_backend(_FUNCTION, {}, fingerprint=fingerprint)
+
+
+def _rate_in_child(arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+    return ask_backend(_RATE_FUNCTION, arguments, fingerprint=fingerprint)
 
 
 class OnnxRuntimeEpFactory(EpFactory):
@@ -57,14 +67,18 @@ class OnnxRuntimeEpFactory(EpFactory):
     Args:
         ep_name: which one.
         ask: how to ask onnxruntime for what it offers; tests hand in what a build would answer.
+        ask_rating: how to ask it what it thinks of a compatibility string.
     """
 
     backend = "onnxruntime"
     vendor = "Microsoft"
 
-    def __init__(self, ep_name: str, ask: Ask = _ask_in_child) -> None:
+    def __init__(self, ep_name: str, ask: Ask = _ask_in_child, ask_rating: AskRating = _rate_in_child) -> None:
         self.ep_name = ep_name
         self._ask = ask
+        self._ask_rating = ask_rating
+        #: The hardware that was asked about last, and the device that each of onnxruntime's EP devices is there.
+        self._reported: tuple[Sequence[HardwareDevice], list[HardwareDevice]] = ((), [])
 
     @property
     def version(self) -> str:
@@ -87,11 +101,37 @@ class OnnxRuntimeEpFactory(EpFactory):
             return []
         reported = [entry for entry in offers.ep_devices if entry.get("ep_name") == self.ep_name]
         if reported:
-            return [self._ep_device(entry, match_hardware(_reported(entry, reported), hardware)) for entry in reported]
+            devices = [match_hardware(_reported(entry, reported), hardware) for entry in reported]
+            self._reported = (hardware, devices)
+            return [self._ep_device(entry, device) for entry, device in zip(reported, devices, strict=True)]
         implied = IMPLIED_DEVICE_TYPES.get(self.ep_name)
         if implied is not None and all(device.type is not implied for device in hardware):
             return []
         return [self._ep_device({}, None)]
+
+    def validate_compiled_model_compatibility_info(
+        self, devices: Sequence[HardwareDevice], info: str
+    ) -> CompiledModelCompatibility:
+        """onnxruntime's own rating, asked in a child process and remembered per string and device.
+
+        NOT_APPLICABLE for the CPU provider and for providers without devices, which rate nothing; UNKNOWN for devices
+        that this onnxruntime does not report, and for builds that cannot be asked.
+
+        Raises ExecutionProviderError where onnxruntime crashed, hung or failed over the string.
+        """
+        if self.ep_name == CPU_EP or not devices:
+            return CompiledModelCompatibility.NOT_APPLICABLE
+        hardware, reported = self._reported
+        if any(device not in reported for device in devices) or len(info) > _MOST_INFO_CHARACTERS:
+            return CompiledModelCompatibility.UNKNOWN
+        arguments = {
+            "ep_name": self.ep_name,
+            "places": [reported.index(device) for device in devices],
+            "info": info,
+        }
+        rating = self._ask_rating(arguments, _fingerprint(hardware)).require(self.ep_name)
+        known = {each.value: each for each in CompiledModelCompatibility}
+        return known.get(str(rating), CompiledModelCompatibility.UNKNOWN)
 
     def _ep_device(self, entry: Mapping[str, Any], device: HardwareDevice | None) -> EpDevice:
         return EpDevice(
@@ -143,11 +183,7 @@ class _Offers:
 
 def _offers(ask: Ask, hardware: Sequence[HardwareDevice], ep_name: str) -> _Offers:
     """What onnxruntime answered, as far as it has the expected form."""
-    fingerprint = {
-        "distributions": [[found.name, found.version] for found in installed_distributions()],
-        "hardware": [hardware_device_to_json(device) for device in hardware],
-    }
-    answer = ask(fingerprint).require(ep_name)
+    answer = ask(_fingerprint(hardware)).require(ep_name)
     answer = answer if isinstance(answer, dict) else {}
     providers, ep_devices = answer.get("providers"), answer.get("ep_devices")
     return _Offers(
@@ -156,6 +192,14 @@ def _offers(ask: Ask, hardware: Sequence[HardwareDevice], ep_name: str) -> _Offe
         if isinstance(ep_devices, list)
         else (),
     )
+
+
+def _fingerprint(hardware: Sequence[HardwareDevice]) -> dict[str, object]:
+    """Everything that onnxruntime's answers depend on."""
+    return {
+        "distributions": [[found.name, found.version] for found in installed_distributions()],
+        "hardware": [hardware_device_to_json(device) for device in hardware],
+    }
 
 
 def _reported(entry: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> ReportedDevice:

@@ -17,6 +17,21 @@ def list_offers() -> dict[str, Any]:
     }
 
 
+def rate_compatibility(ep_name: str, places: list[int], info: str) -> str | None:
+    """The name of onnxruntime's rating of a compatibility string on EP devices of one EP, counted among its own.
+
+    None where this build has no function for it, or no longer has the devices.
+    """
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    rate = getattr(state, "get_model_compatibility_for_ep_devices", None)
+    offered = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_name] if rate else []
+    if rate is None or not places or max(places) >= len(offered):
+        return None
+    return str(rate([offered[place] for place in places], info).name)
+
+
 def _ep_device(ep_device: Any) -> dict[str, Any]:
     device = ep_device.device
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
 from ortpkg.devices.profiles import MachineProfile
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, installed_factory
@@ -111,6 +113,14 @@ def _is_own_offer(factory: EpFactory, offer: object) -> bool:
     )
 
 
+def _rates_known_devices(factory: EpFactory, profile: MachineProfile) -> bool:
+    return (
+        factory.backend == "onnxruntime"
+        and factory.ep_name != CPU_EP
+        and any(each.ep_name == factory.ep_name and each.device is not None for each in profile.ep_devices)
+    )
+
+
 def offer_of_profile(profile: MachineProfile) -> MachineOffer:
     """What the machine of a profile offers: its EP devices, exactly as the profile has them.
 
@@ -119,6 +129,11 @@ def offer_of_profile(profile: MachineProfile) -> MachineOffer:
     """
     wanted = dict.fromkeys((each.ep_name, each.backend, each.ep_version) for each in profile.ep_devices)
     found = [installed_factory(ep_name, backend=backend, version=version) for ep_name, backend, version in wanted]
+    for factory in found:
+        if factory is not None and _rates_known_devices(factory, profile):
+            # onnxruntime rates only for devices that it has here; this tells which of the profile's are such.
+            with contextlib.suppress(ExecutionProviderError):
+                factory.get_supported_devices(profile.machine.hardware)
     return MachineOffer(
         machine=profile.machine,
         ep_devices=profile.ep_devices,

@@ -42,7 +42,7 @@ def test_an_export_names_neither_the_machine_nor_its_user(ortpkg: RunCommand, mo
     told = {key for device in document["machine"]["hardware"] for key in device["metadata"]}
     assert told <= {
         *("board", "cores", "driver", "driver_version", "firmware_version", "instruction_sets", "l4t_release"),
-        *("logical_cores", "pci_address", "physical_cores", "platform_device", "possible_cores", "product"),
+        *("logical_cores", "metal", "pci_address", "physical_cores", "platform_device", "possible_cores", "product"),
     }
     assert "constructed-host" not in text
 

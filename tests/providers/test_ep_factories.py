@@ -203,6 +203,82 @@ def test_the_installed_onnxruntime_offers_its_cpu_from_a_child(laptop: Hardware,
     assert [path.name.split("-")[0] for path in cache.rglob("*.json")] == ["onnxruntime_probe"]
 
 
+class _Rating:
+    """What onnxruntime would say of a compatibility string."""
+
+    def __init__(self, answer: ProbeAnswer) -> None:
+        self.answer = answer
+        self.asked: list[Mapping[str, Any]] = []
+
+    def __call__(self, arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+        assert set(fingerprint) == {"distributions", "hardware"}
+        self.asked.append(arguments)
+        return self.answer
+
+
+def _rated(laptop: Hardware, answer: ProbeAnswer) -> tuple[OnnxRuntimeEpFactory, _Rating]:
+    offers = {
+        "providers": ["OpenVINOExecutionProvider"],
+        "ep_devices": [_entry("OpenVINOExecutionProvider", kind, vendor_id=0x8086) for kind in ("cpu", "gpu", "npu")],
+    }
+    rating = _Rating(answer)
+    factory = OnnxRuntimeEpFactory("OpenVINOExecutionProvider", _answering(offers), rating)
+    factory.get_supported_devices(laptop)
+    return factory, rating
+
+
+@pytest.mark.requirement("K10")
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("answer", "rating"),
+    [
+        ("EP_SUPPORTED_OPTIMAL", CompiledModelCompatibility.OPTIMAL),
+        ("EP_SUPPORTED_PREFER_RECOMPILATION", CompiledModelCompatibility.PREFER_RECOMPILATION),
+        ("EP_UNSUPPORTED", CompiledModelCompatibility.UNSUPPORTED),
+        ("EP_NOT_APPLICABLE", CompiledModelCompatibility.NOT_APPLICABLE),
+        ("EP_OF_A_LATER_RELEASE", CompiledModelCompatibility.UNKNOWN),
+        (None, CompiledModelCompatibility.UNKNOWN),
+        ([1], CompiledModelCompatibility.UNKNOWN),
+    ],
+)
+def test_the_bridge_asks_onnxruntime_about_the_device_that_is_meant(
+    laptop: Hardware, answer: Any, rating: CompiledModelCompatibility
+) -> None:
+    factory, asked = _rated(laptop, ProbeAnswer(value=answer))
+
+    assert factory.validate_compiled_model_compatibility_info([laptop[2]], "soc") is rating
+    assert asked.asked == [{"ep_name": "OpenVINOExecutionProvider", "places": [2], "info": "soc"}]
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_device_that_this_onnxruntime_does_not_report_is_not_asked_about(laptop: Hardware) -> None:
+    factory, asked = _rated(laptop, ProbeAnswer(value="EP_UNSUPPORTED"))
+    foreign = HardwareDevice(type=DeviceType.NPU, name="of a profile")
+
+    assert factory.validate_compiled_model_compatibility_info([foreign], "x") is CompiledModelCompatibility.UNKNOWN
+    assert factory.validate_compiled_model_compatibility_info([], "x") is CompiledModelCompatibility.NOT_APPLICABLE
+    assert asked.asked == []
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_onnxruntime_that_crashes_over_a_string_is_an_error(laptop: Hardware) -> None:
+    factory, _ = _rated(laptop, ProbeAnswer(failure="it was ended by SIGSEGV"))
+
+    with pytest.raises(
+        ExecutionProviderError, match="the library behind OpenVINOExecutionProvider failed: it was ended"
+    ):
+        factory.validate_compiled_model_compatibility_info([laptop[0]], "x")
+
+
+def test_the_installed_onnxruntime_rates_a_string_on_its_cpu() -> None:
+    pytest.importorskip("onnxruntime")
+    from ortpkg.providers.onnxruntime_probe import rate_compatibility
+
+    assert rate_compatibility("CPUExecutionProvider", [0], "x") in {"EP_NOT_APPLICABLE", None}
+    assert rate_compatibility("CPUExecutionProvider", [99], "x") is None
+    assert rate_compatibility("NoSuchExecutionProvider", [0], "x") is None
+
+
 def test_a_distribution_that_only_adds_a_library_to_the_module_overwrites_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

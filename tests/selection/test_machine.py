@@ -9,10 +9,16 @@ import pytest
 
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.profiles import read_profile
-from ortpkg.providers import ep_registry
+from ortpkg.isolation.backend_probe import ProbeAnswer
+from ortpkg.providers import ep_registry, onnxruntime_factory
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.installed_distribution import InstalledDistribution
+from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.selection.machine import offer_of_profile
+
+
+_ONNXRUNTIME = (InstalledDistribution(name="onnxruntime-qnn", version="1.31.1"),)
 
 
 class _Installed(OpenVinoEpFactory):
@@ -65,6 +71,40 @@ def test_an_installed_ep_rates_a_profiles_string_only_in_the_same_version() -> N
         CompiledModelCompatibility.UNKNOWN,
         CompiledModelCompatibility.UNKNOWN,
     ]
+
+
+@pytest.mark.requirement("K10")
+def test_onnxruntime_rates_a_profiles_string_for_a_device_that_it_has_here_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    profile = read_profile("snapdragon-x-laptop")
+    npu = profile.ep_devices[0].device
+    assert npu is not None
+    offers = {
+        "providers": ["QNNExecutionProvider"],
+        "ep_devices": [
+            {
+                "ep_name": "QNNExecutionProvider",
+                "type": "npu",
+                "vendor_id": npu.vendor_id,
+                "device_id": npu.device_id,
+            }
+        ],
+    }
+    monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: ("QNNExecutionProvider",))
+    monkeypatch.setattr(onnxruntime_factory, "installed_distributions", lambda: _ONNXRUNTIME)
+    monkeypatch.setattr(
+        ep_registry,
+        "OnnxRuntimeEpFactory",
+        lambda name: OnnxRuntimeEpFactory(
+            name, lambda _: ProbeAnswer(value=offers), lambda *_: ProbeAnswer(value="EP_UNSUPPORTED")
+        ),
+    )
+
+    offer = offer_of_profile(profile)
+
+    assert offer.compatibility(offer.ep_devices[0], "soc60") is CompiledModelCompatibility.UNSUPPORTED
+    assert offer.compatibility(offer.ep_devices[1], "soc60") is CompiledModelCompatibility.UNKNOWN
 
 
 def test_the_embedded_cpu_provider_is_the_same_everywhere() -> None:
