@@ -22,6 +22,7 @@ help:
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
+	@echo "make fuzz         random models against the engine, in child processes (FUZZ=\"--seed 7 --minutes 60 --op Resize\")"
 	@echo "make format       format the code; make docs: write the generated documents anew; make clean"
 
 run: $(VENV)/.installed
@@ -51,6 +52,9 @@ interop: $(VENV)/.installed-dev
 
 crash-sweep: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.crash_sweep
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

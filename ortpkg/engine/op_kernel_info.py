@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ortpkg.engine.execution_frame import printable
 from ortpkg.errors import InvalidGraphError, OrtpkgError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ValueType
@@ -58,4 +59,4 @@ def make_compute(graph: Graph, node: Node, definition: KernelDef) -> Compute:
     except OrtpkgError:
         raise
     except Exception as error:
-        raise InvalidGraphError(f"{node}: {error}", node_name=node.name) from error
+        raise InvalidGraphError(f"{node}: {printable(error)}", node_name=node.name) from error

@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto
 
-from ortpkg.errors import InvalidGraphError, KernelNotFoundError
+from ortpkg.errors import InvalidGraphError, KernelNotFoundError, quoted
 from ortpkg.graph.graph import Attribute, Node
 from ortpkg.graph.types import TensorType, ValueType, element_type_of, numpy_dtype
 from ortpkg.kernels.kernel_registry import KernelDef
@@ -231,7 +231,7 @@ def _evaluator(node: Node, proto: NodeProto, version: int, inputs: tuple[Value, 
     try:
         return ReferenceEvaluator(model)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
-        raise InvalidGraphError(f"{node}: {error}", node_name=node.name) from error
+        raise InvalidGraphError(f"{node}: {quoted(error)}", node_name=node.name) from error
 
 
 def _static_nbytes(value_type: ValueType | None) -> int:

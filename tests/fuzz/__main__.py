@@ -10,7 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.fuzz.driver import Finding, attack_range
+from tests.fuzz.driver import Finding, attack_seeds
 
 _BATCH = 500
 
@@ -29,7 +29,7 @@ def main() -> int:
     def batch(first: int) -> list[Finding]:
         if time.monotonic() > deadline or first >= last:
             return []
-        return attack_range(first, min(first + _BATCH, last), arguments.op, deadline=deadline)
+        return attack_seeds(range(first, min(first + _BATCH, last)), arguments.op, deadline=deadline)
 
     found = 0
     first = arguments.seed

@@ -1,6 +1,7 @@
-"""Attacks the engine with a range of seeds, in a process of its own: ``python -m tests.fuzz.child FIRST STOP [OP]``.
+"""Attacks the engine with seeds in a process of its own: ``python -m tests.fuzz.child OP``, seeds on standard input.
 
-Prints one line of JSON per finding, and the seed it is at, flushed, so that whoever started it knows what killed it.
+``OP`` may be empty, for any. Prints one line of JSON per finding, and the seed it is at, flushed, so that whoever
+started it knows what killed it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import contextlib
 import faulthandler
 import json
 import logging
-import resource
+import os
 import sys
 import traceback
 import warnings
@@ -32,19 +33,20 @@ _MOST_GROWTH_KIB = 512 << 10
 
 
 def main(arguments: list[str]) -> int:
-    first, stop = int(arguments[0]), int(arguments[1])
-    op_type = arguments[2] if len(arguments) > 2 else ""
+    (op_type,) = arguments
+    seeds = [int(line) for line in sys.stdin]
     faulthandler.enable()
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
-    for seed in range(first, stop):
+    _limit_address_space()
+    for seed in seeds:
         print(f"seed {seed}", flush=True)
         faulthandler.dump_traceback_later(HANG_S, exit=True)
-        before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before_kib = _peak_kib()
+        if str(seed) == os.environ.get("ORTPKG_FUZZ_CRASH_AT"):
+            os.abort()  # for the driver's own test
         problem = attack(seed, op_type)
-        grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
+        grown_kib = _peak_kib() - before_kib
         if problem is None and grown_kib > _MOST_GROWTH_KIB:
             problem = f"memory: grew by {grown_kib >> 10} MiB"
         if problem is not None:
@@ -52,6 +54,27 @@ def main(arguments: list[str]) -> int:
     faulthandler.cancel_dump_traceback_later()
     print("done", flush=True)
     return 0
+
+
+if sys.platform == "win32":
+
+    def _limit_address_space() -> None:
+        """Windows has no such limit."""
+
+    def _peak_kib() -> int:
+        return 0
+
+else:
+    import resource
+
+    def _limit_address_space() -> None:
+        """What takes more than this ends as a MemoryError here, not as a machine without memory."""
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
+
+    def _peak_kib() -> int:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak >> 10 if sys.platform == "darwin" else peak
 
 
 def attack(seed: int, op_type: str = "") -> str | None:

@@ -1,4 +1,4 @@
-"""Runs a range of seeds in child processes: what kills one child is a finding, and the next goes on behind it."""
+"""Runs seeds in child processes: what kills one child is a finding, and the next goes on behind it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,33 +22,40 @@ class Finding:
     problem: str
 
 
-def attack_range(first: int, stop: int, op_type: str = "", *, deadline: float | None = None) -> list[Finding]:
-    """All findings of the seeds in [first, stop); of operator ``op_type``, where one is named.
+def attack_seeds(seeds: Sequence[int], op_type: str = "", *, deadline: float | None = None) -> list[Finding]:
+    """All findings of the models of ``seeds``; of operator ``op_type``, where one is named.
 
     ``deadline``, on ``time.monotonic``'s clock, ends it before the next child.
     """
     findings: list[Finding] = []
-    while first < stop and (deadline is None or time.monotonic() < deadline):
-        found, reached, crash = _run_child(first, stop, op_type)
+    left = list(seeds)
+    while left and (deadline is None or time.monotonic() < deadline):
+        found, reached, crash = _run_child(left, op_type)
         findings += found
         if crash is None:
             break
         findings.append(Finding(seed=reached, problem=crash))
-        first = reached + 1
+        left = left[left.index(reached) + 1 :]
     return findings
 
 
-def _run_child(first: int, stop: int, op_type: str) -> tuple[list[Finding], int, str | None]:
+def _run_child(seeds: Sequence[int], op_type: str) -> tuple[list[Finding], int, str | None]:
     """Findings of one child, the last seed it began, and how it died; None where it reached the end."""
-    command = [sys.executable, "-P", "-m", "tests.fuzz.child", str(first), str(stop), *([op_type] if op_type else [])]
+    command = [sys.executable, "-m", "tests.fuzz.child", op_type]
     root = Path(__file__).resolve().parents[2]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
         child = subprocess.run(
-            [command[0], *command[2:]], cwd=root, stdout=subprocess.PIPE, stderr=stderr, check=False, text=True
+            command,
+            cwd=root,
+            input="\n".join(map(str, seeds)),
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            check=False,
+            text=True,
         )
         stderr.seek(0)
         trace = stderr.read()
-    reached, findings = first, []
+    reached, findings = seeds[0], []
     for line in child.stdout.splitlines():
         word, _, rest = line.partition(" ")
         if word == "seed":

@@ -66,14 +66,14 @@ def random_feeds(seed: int, inputs: Sequence[tuple[str, Any, Sequence[Any] | Non
             for size in dimensions
         ]
         known = [max(size, 0) for size in known]
-        if math.prod(known) > 1_000_000 or len(known) > 8:
+        if math.prod(max(size, 1) for size in known) > 1_000_000 or len(known) > 8:
             known = [min(size, 3) for size in known[:8]]
         feeds[name] = _array(choose, known, dtype)
     return feeds
 
 
 def _array(choose: random.Random, shape: Sequence[int], dtype: Any) -> Any:
-    count = int(np.prod(shape, dtype=np.int64)) if shape else 1
+    count = math.prod(shape)
     if dtype == np.dtype(object):
         return np.array([choose.choice(("", "a", "b c", "\u00e4", "2.5")) for _ in range(count)], object).reshape(shape)
     pool: Sequence[Any] = _FLOATS if choose.random() < 0.2 else _INTS[: choose.choice((4, 6, 12, len(_INTS)))]

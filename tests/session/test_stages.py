@@ -1,0 +1,148 @@
+"""The stages of start-up: their order, what happens at every optimization level, and whose kernels run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.engine.run_control import RunControl
+from ortpkg.engine.transformers import TransformLevel
+from ortpkg.graph.graph import Graph
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.providers.cpu_execution_provider import CPUAllocator, CPUExecutionProvider
+from ortpkg.providers.execution_provider import Allocator, ExecutionProvider
+from ortpkg.session import session_state
+from ortpkg.session.options import GraphOptimizationLevel
+from ortpkg.session.session_state import create_session_state
+from tests.session.conftest import model_of, options_of
+
+TEXT = "g (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) y = Neg(b) }"
+BRANCHES = """g (bool c, float[2] x) => (float[2] y) {
+    y = If (c) <then_branch = inner () => (float[2] p) {
+        p = If (c) <then_branch = innermost () => (float[2] q) { q = Neg(x) },
+                    else_branch = innermost_too () => (float[2] r) { r = Abs(x) }> },
+                else_branch = other () => (float[2] s) { s = Exp(x) }> }"""
+
+
+class OwnProvider(ExecutionProvider):
+    """A device of its own, whose kernels multiply by ``factor`` whatever their operator."""
+
+    def __init__(self, name: str, op_type: str, factor: float) -> None:
+        super().__init__(name)
+        self.allocated: list[int] = []
+
+        def factory(_info: OpKernelInfo) -> Compute:
+            def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+                return np.multiply(x, np.float32(factor), out=context.output(0, x.shape, x.dtype))
+
+            return compute
+
+        self._registry = KernelRegistry([KernelDef(op_type=op_type, domain="", since=(13,), factory=factory)])
+
+    @property
+    def kernel_registry(self) -> KernelRegistry:
+        return self._registry
+
+    def create_allocator(self) -> Allocator:
+        return _Device(self)
+
+
+class _Device(CPUAllocator):
+    def __init__(self, provider: OwnProvider) -> None:
+        self.name = provider.name
+        self._provider = provider
+
+    def allocate(self, nbytes: int) -> Any:
+        self._provider.allocated.append(nbytes)
+        return super().allocate(nbytes)
+
+
+@pytest.mark.requirement("P01")
+def test_each_provider_runs_its_nodes_by_its_own_kernels_in_the_memory_of_its_device() -> None:
+    doubling, tripling = OwnProvider("DoublingProvider", "Neg", 2), OwnProvider("TriplingProvider", "Abs", 3)
+    model = load_model(model_of(TEXT))
+    state = create_session_state(model, options_of(), [doubling, tripling, CPUExecutionProvider()])
+    (y,) = state.executable.run([np.ones(2, np.float32)], (), RunControl())
+
+    assert y.tolist() == [2 * 3 * 2] * 2
+    assert [(p.provider, len(p.node_names)) for p in state.partitions] == [
+        ("DoublingProvider", 2),
+        ("TriplingProvider", 1),
+    ]
+    assert {step.kernel.op_type for step in state.executable.plan.steps} == {"Neg", "Abs"}
+    assert doubling.allocated
+    assert tripling.allocated
+
+
+@pytest.mark.requirement("P04")
+def test_stages_run_in_order_and_sub_graphs_are_planned_before_the_graph_around_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stages: list[str] = []
+
+    def spied(name: str, label: Callable[..., str]) -> None:
+        original = getattr(session_state, name)
+
+        def spy(*arguments: Any, **options: Any) -> Any:
+            stages.append(label(*arguments))
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(session_state, name, spy)
+
+    def planned(viewer: Any, *_rest: Any) -> str:
+        graph: Graph = viewer.graph
+        return f"plan {graph.name}"
+
+    spied("infer_types", lambda _model: "infer")
+    spied("apply_transformers", lambda _model, level, _context: f"transform {TransformLevel(level).name}")
+    spied("partition_graph", lambda *_: "partition")
+    spied("create_execution_plan", planned)
+    create_session_state(load_model(model_of(BRANCHES)), options_of(), [CPUExecutionProvider()])
+
+    assert [stage for stage in stages if stage != "infer"] == [
+        "transform BASIC",
+        "partition",
+        "transform EXTENDED",
+        "transform LAYOUT",
+        "transform DEFAULT",
+        "plan innermost",
+        "plan innermost_too",
+        "plan inner",
+        "plan other",
+        "plan g",
+    ]
+    assert stages[0] == "infer"
+
+
+@pytest.mark.requirement("P17")
+@pytest.mark.parametrize("level", GraphOptimizationLevel, ids=lambda level: level.name)
+def test_casts_that_a_provider_needs_are_inserted_at_every_optimization_level(level: GraphOptimizationLevel) -> None:
+    """The CPU provider here has a Relu for float alone, so a float16 one runs only with casts around it."""
+    registry = CPUExecutionProvider().kernel_registry
+    kernels = [
+        definition for definition in registry.definitions() if definition.op_type in {"Cast", "Identity", "Relu"}
+    ]
+    narrow = KernelRegistry(
+        [
+            replace(definition, types={"T": frozenset({ElementType.FLOAT})})
+            if definition.op_type == "Relu"
+            else definition
+            for definition in kernels
+        ]
+    )
+    model = load_model(model_of("g (float16[2] x) => (float16[2] y) { i = Identity(x) y = Relu(i) }"))
+    options = options_of(graph_optimization_level=level)
+    state = create_session_state(model, options, [CPUExecutionProvider(registry=narrow)])
+    (y,) = state.executable.run([np.array([-1, 2], np.float16)], (), RunControl())
+
+    operators = [step.op_type for step in state.executable.plan.steps]
+    assert operators[-3:] == ["Cast", "Relu", "Cast"]
+    assert ("Identity" in operators) == (level is GraphOptimizationLevel.ORT_DISABLE_ALL)
+    assert (y.dtype, y.tolist()) == (np.float16, [0, 2])
