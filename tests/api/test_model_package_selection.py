@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 
 import ortpkg
 from ortpkg.api import policy_pipeline
+from ortpkg.api.model_variant import ModelVariant
 from ortpkg.benchmarking import records as records_module
 from ortpkg.devices.profiles import read_profile
 from ortpkg.errors import NoSuitableVariantError, ProfileError, UsageError
 from ortpkg.package.schemas import check_schema
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.machine import MachineOffer
 from ortpkg.selection.measurements import (
     Measurement,
@@ -230,3 +234,40 @@ def test_selection_without_records_costs_no_look_at_a_file_of_them(digits: ortpk
         times.append(time.perf_counter() - start_s)
 
     assert min(times) < 200e-6
+
+
+def test_a_compatibility_string_of_an_ep_of_another_machine_is_unknown_and_said_to_be(tmp_path: Path) -> None:
+    root = tmp_path / "p.ortpackage"
+    folder = root / "models" / "m"
+    (folder / "v").mkdir(parents=True)
+    (folder / "v" / "model.onnx").write_bytes(b"")
+    constraints = {"ep": "QNNExecutionProvider", "device": "npu", "ep_compatibility_info": "soc=60"}
+    (folder / "metadata.json").write_text(
+        json.dumps({"model_variants": {"v": {"constraints": constraints}}}), encoding="utf-8"
+    )
+    (root / "manifest.json").write_text('{"model_name": "p"}', encoding="utf-8")
+    package = ortpkg.ModelPackage(root)
+
+    there, here = package.select(profile="snapdragon-x-laptop"), package.select()
+
+    assert there.best is not None
+    assert there.best.compatibility is CompiledModelCompatibility.UNKNOWN
+    assert any("cannot be told here (COMPATIBILITY_UNKNOWN)" in warning for warning in there.warnings)
+    assert [(verdict.code, verdict.compatibility) for verdict in here.verdicts] == [
+        (ReasonCode.EP_NOT_AVAILABLE, CompiledModelCompatibility.UNKNOWN)
+    ]
+
+
+def test_a_device_that_vanished_since_it_was_selected_is_warned_of_and_not_silently_replaced(
+    digits: ortpkg.ModelPackage, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("openvino")
+    chosen = replace(digits.select(profile="intel-core-ultra-laptop"), machine="")  # as if it had been this machine
+    assert chosen.best is not None
+    variant = ModelVariant(chosen.best.variant, chosen, package=digits.info)
+
+    with caplog.at_level(logging.WARNING):
+        session = variant.create_session()
+
+    assert "OpenVINOExecutionProvider takes no node" in caplog.text
+    assert session.get_placement() is not None
