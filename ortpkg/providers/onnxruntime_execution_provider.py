@@ -48,7 +48,10 @@ class OnnxRuntimeExecutionProvider(WholeModelProvider):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _FATAL_ONLY
         options.add_session_config_entry(_RECORD_ASSIGNMENT_ENTRY, "1")
-        providers: list[Any] = [(self.name, dict(self.options))]
+        own = dict(self.options)
+        if threads := own.pop(THREADS_OPTION, ""):
+            options.intra_op_num_threads = _thread_count(threads)
+        providers: list[Any] = [(self.name, own)]
         if self.name != CPU_EP:
             providers.append(CPU_EP)
         session = onnxruntime.InferenceSession(model.data, options, providers=providers)

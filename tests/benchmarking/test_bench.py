@@ -13,8 +13,10 @@ from typing import Any
 import filelock
 import numpy as np
 import onnx
+import onnx.helper
 import onnx.parser
 import pytest
+from onnx import numpy_helper
 
 import ortpkg
 from ortpkg.api.bench import BenchWishes, bench
@@ -266,6 +268,36 @@ def test_every_backend_gets_the_same_number_of_threads(
     assert arguments["provider_options"] == expected
 
 
+_COUNT_THREADS = """
+import os, sys
+from ortpkg.benchmarking.candidate import thread_options
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.session.inference_session import InferenceSession
+device = EpDevice(ep_name=sys.argv[3], device=HardwareDevice(type=DeviceType.CPU), backend=sys.argv[2])
+session = InferenceSession(sys.argv[1], ep_devices=[(device, thread_options(device, int(sys.argv[4])))])
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in procfs")
+def test_onnxruntime_makes_as_many_threads_as_asked(tmp_path: Path) -> None:
+    model = scale_model(tmp_path / "m.onnx")
+    root = str(Path(ortpkg.__file__).parents[1])
+
+    def count(threads: int) -> int:
+        words = [str(model), "onnxruntime", "CPUExecutionProvider", str(threads)]
+        done = subprocess.run(
+            [sys.executable, "-c", _COUNT_THREADS, *words],
+            env={**os.environ, "PYTHONPATH": root},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return int(done.stdout)
+
+    assert count(6) - count(1) == 5
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="memory of another process is looked at through procfs")
 def test_a_child_that_holds_too_much_memory_is_ended() -> None:
     answer = call_in_child("time:sleep", {}, timeout_s=60, memory_limit_nbytes=1)
@@ -276,6 +308,57 @@ def test_a_child_that_holds_too_much_memory_is_ended() -> None:
 def test_a_child_within_its_limit_is_left_alone() -> None:
     answer = call_in_child("os:getpid", {}, timeout_s=60, memory_limit_nbytes=1 << 34)
     assert answer.outcome is ChildOutcome.DONE
+
+
+# --- what selections make of it --------------------------------------------------------------------------------------
+
+
+def _slow_model(path: Path) -> Path:
+    """``y = 2 x``, with some million multiplications by zero on the way."""
+    zeros = [("a", (3, 1200)), ("b", (1200, 1200)), ("c", (1200, 3))]
+    weights = [numpy_helper.from_array(np.zeros(shape, np.float32), name) for name, shape in zeros]
+    weights.append(numpy_helper.from_array(np.array(2, np.float32), "two"))
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "a"], ["h"]),
+        onnx.helper.make_node("MatMul", ["h", "b"], ["i"]),
+        onnx.helper.make_node("MatMul", ["i", "c"], ["j"]),
+        onnx.helper.make_node("Mul", ["x", "two"], ["k"]),
+        onnx.helper.make_node("Add", ["j", "k"], ["y"]),
+    ]
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "slow",
+        [value("x", onnx.TensorProto.FLOAT, ["N", 3])],
+        [value("y", onnx.TensorProto.FLOAT, ["N", 3])],
+        weights,
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture
+def three_speeds(tmp_path: Path) -> Path:
+    """A slow variant, declared first, a fast one, and a fast one with wrong outputs."""
+    root = tmp_path / "speeds.ortpackage"
+    models = {
+        "slow": _slow_model(tmp_path / "slow.onnx"),
+        "wrong": scale_model(tmp_path / "wrong.onnx", factor=3.0),
+        "fast": scale_model(tmp_path / "fast.onnx"),
+    }
+    ortpkg.create(root, [ortpkg.NewVariant(model=model, name=name, ep="cpu") for name, model in models.items()])
+    add_samples(root)
+    return root
+
+
+def test_policy_measured_takes_the_fastest_that_is_accurate(three_speeds: Path) -> None:
+    package = ortpkg.ModelPackage(three_speeds)
+    assert package.best_variant().name == "slow"
+    bench(package, plan=Plan(rounds=2, repeat=10, duration_s=0.1))
+    assert package.best_variant(policy="measured").name == "fast"
+    wrong = {verdict.code for verdict in package.select().verdicts if verdict.variant.name == "wrong"}
+    assert "QUARANTINED" in wrong
+    assert not any(verdict.is_eligible for verdict in package.select().verdicts if verdict.variant.name == "wrong")
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

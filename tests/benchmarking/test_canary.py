@@ -109,7 +109,6 @@ def _codes(done: Done) -> set[tuple[str, str]]:
     }
 
 
-@pytest.mark.requirement("K12")
 def test_a_variant_that_crashes_goes_into_quarantine_until_its_ep_is_another(tried: Tried) -> None:
     tried.ortpkg("bench", tried.root, "--rounds", 1, "--repeat", 1, "--backend", "faulty", "--trust")
     here = _codes(tried.ortpkg("select", tried.root, "--json"))

@@ -1,0 +1,10 @@
+"""What holds for all tests."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+#: What was benchmarked or put into quarantine on a developer's machine must not decide what tests see.
+os.environ["ORTPKG_STATE_DIR"] = str(Path(tempfile.gettempdir()) / f"ortpkg-tests-no-records-{os.getpid()}")
