@@ -1,7 +1,8 @@
 """Ask a backend what it has, in a child process, and remember the answer as long as nothing it depends on changes.
 
-A failure is remembered too, for a few minutes: a backend that hangs would otherwise cost its whole timeout in every
-process. The reason says so, and how to ask again.
+That a backend hangs is remembered too, for a few minutes: it would otherwise cost its whole timeout in every process.
+The reason says so, and how to ask again. Any other failure costs no more than an answer, and is asked again by the next
+process, which may find it mended.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ortpkg.isolation.child import ChildOutcome, call_in_child
 
 #: A first load of a backend with a cold disk takes seconds; one that hangs must not hang us.
 PROBE_TIMEOUT_S = 30.0
-#: How long a failure is believed without asking again.
-FAILURE_LIFETIME_S = 600.0
+#: How long it is believed without asking again that a backend hangs; a machine that was only busy has time to recover.
+HANG_LIFETIME_S = 180.0
 TIMEOUT_VARIABLE = "ORTPKG_PROBE_TIMEOUT"
 RETRY_VARIABLE = "ORTPKG_PROBE_AGAIN"
 _MOST_KEPT = 32
@@ -54,8 +55,8 @@ def ask_backend(
 ) -> ProbeAnswer:
     """The answer of ``"module:function"``, from the fact cache where ``fingerprint`` (all it depends on) is the same.
 
-    ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. A failure is believed for ten minutes, by
-    later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set.
+    ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. That a backend hangs is believed for three
+    minutes, by later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set.
     """
     key = {"function": function, "arguments": dict(arguments), "fingerprint": dict(fingerprint)}
     text = json.dumps(key, sort_keys=True)
@@ -83,31 +84,32 @@ def _ask(function: str, arguments: Mapping[str, Any], key: Mapping[str, object],
     known = read_fact(kind, key)
     if known is not None:
         return ProbeAnswer(value=known)
-    remembered = _remembered_failure(kind, key)
+    remembered = _remembered_hang(kind, key)
     if remembered is not None:
         return remembered
     result = call_in_child(function, arguments, timeout_s=timeout_s)
     if result.outcome is not ChildOutcome.DONE:
-        write_fact(_failures_of(kind), key, {"reason": result.reason, "time_s": _now_s()})
-        prune_facts(_failures_of(kind), keep=_MOST_KEPT)
+        if result.outcome is ChildOutcome.TIMED_OUT:
+            write_fact(_hangs_of(kind), key, {"reason": result.reason, "time_s": _now_s()})
+            prune_facts(_hangs_of(kind), keep=_MOST_KEPT)
         return ProbeAnswer(failure=result.reason)
     if result.value is not None:
         write_fact(kind, key, result.value)
     return ProbeAnswer(value=result.value)
 
 
-def _remembered_failure(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None:
-    """How it failed lately; None where it did not, or is to be asked again."""
+def _remembered_hang(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None:
+    """That it hung lately; None where it did not, or is to be asked again."""
     if os.environ.get(RETRY_VARIABLE):
         return None
-    failure = read_fact(_failures_of(kind), key)
-    if not isinstance(failure, dict):
+    hang = read_fact(_hangs_of(kind), key)
+    if not isinstance(hang, dict):
         return None
-    reason, time_s = failure.get("reason"), failure.get("time_s")
+    reason, time_s = hang.get("reason"), hang.get("time_s")
     if not isinstance(reason, str) or not isinstance(time_s, int | float):
         return None
     age_s = _now_s() - time_s
-    if not 0 <= age_s < FAILURE_LIFETIME_S:  # older, or of a clock that was set back
+    if not 0 <= age_s < HANG_LIFETIME_S:  # older, or of a clock that was set back
         return None
     return ProbeAnswer(failure=f"{reason} ({age_s / 60:.0f} min ago; set {RETRY_VARIABLE}=1 to ask it again)")
 
@@ -116,5 +118,5 @@ def _now_s() -> float:
     return time.time()
 
 
-def _failures_of(kind: str) -> str:
-    return f"failure_{kind}"
+def _hangs_of(kind: str) -> str:
+    return f"hang_{kind}"

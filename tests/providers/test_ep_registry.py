@@ -19,6 +19,7 @@ from ortpkg.providers import plugins as plugins_module
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.plugins import Plugin
 from ortpkg.selection.machine import discover_ep_devices
 
@@ -78,6 +79,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> _Installed:
     monkeypatch.setattr(ep_registry, "installed_plugins", found.plugins)
     monkeypatch.setattr(plugins_module, "check_in_child", lambda _plugin: ProbeAnswer(value={}))
     monkeypatch.setattr(plugins_module, "_load", found.load)
+    monkeypatch.setattr(OpenVinoEpFactory, "is_available", lambda _self: False)
     monkeypatch.setattr(ep_registry, "installed_distributions", lambda: ())
     monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: ())
     ep_registry._warn_of_name_clash.cache_clear()

@@ -17,7 +17,6 @@ from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.selection.machine import offer_of_profile
 
-
 _ONNXRUNTIME = (InstalledDistribution(name="onnxruntime-qnn", version="1.31.1"),)
 
 
