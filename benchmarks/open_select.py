@@ -11,56 +11,19 @@ The goal, for the component generation: at most 2.5 times theirs for 3 variants,
 from __future__ import annotations
 
 import argparse
-import ctypes
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.packages import COMPONENT, FORMATS, write_package
+from benchmarks.onnxruntime_peer import OnnxRuntimePeer
+from benchmarks.packages import FORMATS, write_package
 from benchmarks.paired import Timing, time_in_turns
 from ortpkg.package.reader import open_package
 from ortpkg.selection.machine import MachineOffer, this_machine
 from ortpkg.selection.selector import select_variant
-from tests.interop.onnxruntime_abi import PACKAGE_PROTOTYPES, ApiSlot, PackageSlot
-from tests.interop.onnxruntime_c_api import OnnxRuntime, function_in_table, path_argument
-from tests.interop.protocol import Eps
 from tests.interop.wheels import installed_release, library_of
 
 _GOALS = {3: 2.5, 1_000: 0.4, 10_000: 0.4}
-
-
-class Peer:
-    """onnxruntime's model package functions, looked up once; only for releases that have them as a table (1.31 on)."""
-
-    def __init__(self) -> None:
-        self.runtime = OnnxRuntime(library_of(installed_release()))
-        table = self.runtime.call(ApiSlot.GET_MODEL_PACKAGE_API)
-        assert table, f"onnxruntime {self.runtime.version} has no model package functions"
-        self._functions = {slot: function_in_table(table, slot, PACKAGE_PROTOTYPES[slot]) for slot in PackageSlot}
-        with self.runtime.session_options(Eps(devices_of=("CPUExecutionProvider",))) as session_options:
-            create = PackageSlot.CREATE_OPTIONS_FROM_SESSION_OPTIONS
-            self._options = self._create(create, self.runtime.env, session_options)
-
-    def open_and_select(self, root: Path) -> str:
-        """The name of the variant that onnxruntime selects for the CPU."""
-        context = self._create(PackageSlot.CREATE_CONTEXT, path_argument(root))
-        try:
-            selected = self._create(PackageSlot.SELECT_COMPONENT, context, COMPONENT.encode(), self._options)
-            try:
-                name = ctypes.c_char_p()
-                call = self._functions[PackageSlot.GET_SELECTED_VARIANT_NAME]
-                self.runtime.check(call(selected, ctypes.byref(name)))
-                return (name.value or b"").decode()
-            finally:
-                self._functions[PackageSlot.RELEASE_COMPONENT_CONTEXT](selected)
-        finally:
-            self._functions[PackageSlot.RELEASE_CONTEXT](context)
-
-    def _create(self, slot: PackageSlot, *arguments: object) -> int:
-        handle = ctypes.c_void_p()
-        self.runtime.check(self._functions[slot](*arguments, ctypes.byref(handle)))
-        assert handle.value, f"{slot.name} gave no handle"
-        return handle.value
 
 
 def open_and_select(root: Path, machine: MachineOffer) -> str:
@@ -75,7 +38,7 @@ def open_and_select(root: Path, machine: MachineOffer) -> str:
     return selection.best.variant.name
 
 
-def compare(root: Path, peer: Peer, machine: MachineOffer, *, budget_s: float) -> dict[str, Timing]:
+def compare(root: Path, peer: OnnxRuntimePeer, machine: MachineOffer, *, budget_s: float) -> dict[str, Timing]:
     """Timings of both on one package."""
     contenders: dict[str, Callable[[], object]] = {
         "onnxruntime": lambda: peer.open_and_select(root),
@@ -90,7 +53,7 @@ def main() -> None:
     parser.add_argument("--format", choices=[*FORMATS, "all"], default="all")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each package")
     arguments = parser.parse_args()
-    peer, machine = Peer(), this_machine()
+    peer, machine = OnnxRuntimePeer(library_of(installed_release())), this_machine()
     print(f"onnxruntime {peer.runtime.version}; EPs here: {', '.join(each.ep_name for each in machine.ep_devices)}")
     print("format      variants  onnxruntime       ortpkg   ratio (middle half)     goal")
     for package_format in FORMATS if arguments.format == "all" else (arguments.format,):

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-COMPONENT = "model"
+from benchmarks.onnxruntime_peer import COMPONENT
+
 FORMATS = ("component", "universal")
 
 #: What the variants require, in turns; the last of the package is for the CPU, so that one fits every machine.

@@ -1,0 +1,87 @@
+"""``ortpkg select`` as a whole process: beside a Python process that imports onnxruntime, opens and selects.
+
+    python -m benchmarks.select_process [PKG] [--component NAME] [--rounds N]
+
+In turns, with a warm cache of probes. Shows the time that passes, and the processor time of the process and its
+children, which other load on the machine disturbs less. The goal: no slower than the process with onnxruntime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import sysconfig
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+_THEIRS = """
+import sys
+from pathlib import Path
+import onnxruntime
+from benchmarks.onnxruntime_peer import OnnxRuntimePeer
+library = next(Path(onnxruntime.__file__).with_name("capi").glob("libonnxruntime*"))
+print(OnnxRuntimePeer(library).open_and_select(Path(sys.argv[1]), sys.argv[2]))
+"""
+BASELINE = "import onnxruntime, open, select"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one process with its children, in seconds."""
+
+    wall: float
+    cpu: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Whole processes that open a package and select a variant, in turns.")
+    parser.add_argument("package", nargs="?", type=Path, default=ROOT / "sample_packages" / "digits.ortpackage")
+    parser.add_argument("--component", default="classifier")
+    parser.add_argument("--rounds", type=int, default=15)
+    arguments = parser.parse_args()
+    package = str(arguments.package.resolve())
+    script = Path(sysconfig.get_path("scripts"), "ortpkg")
+    commands = {
+        BASELINE: [sys.executable, "-c", _THEIRS, package, arguments.component],
+        "ortpkg select": [str(script), "select", package],
+        "python -m ortpkg select": [sys.executable, "-m", "ortpkg", "select", package],
+        "python (nothing)": [sys.executable, "-c", "pass"],
+    }
+    costs: dict[str, list[Cost]] = {name: [] for name in commands}
+    for command in commands.values():  # byte code, the page cache and the cache of probes
+        _run(command)
+    for _ in range(arguments.rounds):
+        for name, command in commands.items():
+            costs[name].append(_run(command))
+    print(f"{'':34}  {'time':>9}  {'ratio (middle half)':22}  {'processor':>9}  ratio (middle half)")
+    for name, own in costs.items():
+        base = costs[BASELINE]
+        wall = _ratios([mine.wall / theirs.wall for mine, theirs in zip(own, base, strict=True)])
+        cpu = _ratios([mine.cpu / theirs.cpu for mine, theirs in zip(own, base, strict=True)])
+        times = [1e3 * statistics.median(each) for each in ([one.wall for one in own], [one.cpu for one in own])]
+        print(f"{name:34}  {times[0]:6.0f} ms  {wall:22}  {times[1]:6.0f} ms  {cpu}")
+
+
+def _run(command: list[str]) -> Cost:
+    # Installed packages have their byte code; some machines for development write none.
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    before, start = os.times(), time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT, env=env)
+    wall, after = time.perf_counter() - start, os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Cost(wall, cpu)
+
+
+def _ratios(ratios: list[float]) -> str:
+    ordered = sorted(ratios)
+    quarter = len(ordered) // 4
+    return f"{statistics.median(ordered):5.2f} ({ordered[quarter]:.2f} to {ordered[-1 - quarter]:.2f})"
+
+
+if __name__ == "__main__":
+    main()
