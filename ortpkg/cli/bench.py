@@ -211,7 +211,7 @@ def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
     place = ep_device.ep_name.removesuffix("ExecutionProvider")
     if ep_device.device is not None and ep_device.device.type.value != place.lower():
         place += f" {ep_device.device.type.value}"
-    where = (name, f"{place} ({ep_device.backend})")
+    where = (name, f"{place}/{ep_device.backend}")
     if result.times is None:
         return (*where, *[""] * 10, result.outcome.value)
     times = result.times
@@ -220,7 +220,7 @@ def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
     return (
         *where,
         duration_text(times.p50_s),
-        f"{duration_text(times.lowest_s)} .. {duration_text(times.highest_s)}",
+        _interval(times.lowest_s, times.highest_s),
         duration_text(times.p95_s),
         f"{times.throughput_per_s:.4g}",
         duration_text(result.first_run_s),
@@ -231,6 +231,12 @@ def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
         "" if found is None or found.cosine is None else f"{found.cosine:.6f}",
         _verdict(result),
     )
+
+
+def _interval(lowest_s: float, highest_s: float) -> str:
+    """Both ends, with the unit once where it is the same."""
+    (lowest, unit), (highest, other) = duration_text(lowest_s).split(), duration_text(highest_s).split()
+    return f"{lowest}-{highest} {unit}" if unit == other else f"{lowest} {unit}-{highest} {other}"
 
 
 def _verdict(result: CandidateResult) -> str:

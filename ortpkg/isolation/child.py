@@ -64,7 +64,7 @@ def call_in_child(
     """Calls ``"package.module:function"`` with JSON ``arguments`` in a child process. Never raises for what it does.
 
     The child is ended, with everything that it started (on Windows: itself only), when ``timeout_s`` has passed, when
-    it writes more than 4 MiB, when this call is interrupted, and, on Linux, soon after it holds more than
+    it writes more than 4 MiB, when this call is interrupted, and soon after it holds more than
     ``memory_limit_nbytes`` of memory (looked at every 50 ms).
     """
     command = [_interpreter(), "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[2]), function]
@@ -115,20 +115,14 @@ def _converse(
 
 def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: int) -> bool:
     """Waits for the child's output, at most ``timeout_s``; True as soon as the child holds more than the limit."""
+    from ortpkg.isolation.resident_memory import resident_nbytes  # ctypes takes as long as a selection
+
     deadline_s = time.monotonic() + timeout_s
     while output.is_alive() and (left_s := deadline_s - time.monotonic()) > 0:
-        if _resident_nbytes(pid) > limit_nbytes:
+        if resident_nbytes(pid) > limit_nbytes:
             return True
         output.join(min(_MEMORY_POLL_S, left_s))
     return False
-
-
-def _resident_nbytes(pid: int) -> int:
-    """Memory that the process holds; 0 where that cannot be found out (it ended, or this is not Linux)."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _result_of(status: int, output: str, errors: str) -> ChildResult:

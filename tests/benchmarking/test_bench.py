@@ -298,7 +298,6 @@ def test_onnxruntime_makes_as_many_threads_as_asked(tmp_path: Path) -> None:
     assert count(6) - count(1) == 5
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory of another process is looked at through procfs")
 def test_a_child_that_holds_too_much_memory_is_ended() -> None:
     answer = call_in_child("time:sleep", {}, timeout_s=60, memory_limit_nbytes=1)
     assert answer.outcome is ChildOutcome.TOO_MUCH_MEMORY
