@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ortpkg.errors import ProfileError, quoted
+from ortpkg.names import did_you_mean
 
 MOST_NBYTES = 1 << 20
 _MOST_DEPTH = 32
@@ -130,13 +131,29 @@ def _check_schema(value: dict[str, Any], file: Path | str) -> None:
     schema = json.loads(_schema_path().read_text(encoding="utf-8"))
     errors = list(islice(jsonschema_rs.Draft202012Validator(schema).iter_errors(value), _MOST_FINDINGS))
     if errors:
-        pointers = [_pointer(error.instance_path) for error in errors]
-        remedies = [_remedy(schema, error.schema_path) for error in errors]
-        lines = [
-            f"{quoted(pointer)[1:-1] or 'the document'}: {quoted(error.message)[1:-1]}{remedy}"
-            for error, pointer, remedy in zip(errors, pointers, remedies, strict=True)
+        found = [problem for error in errors for problem in _problems(error, schema)]
+        lines = [f"{quoted(pointer)[1:-1] or 'the document'}: {what}" for pointer, what in found[:_MOST_FINDINGS]]
+        raise ProfileError(_message(file, lines), file=file, pointer=found[0][0])
+
+
+def _problems(error: Any, schema: Any) -> list[tuple[str, str]]:
+    """The pointers to what breaks the schema, each with what is wrong there and what would be right."""
+    for token in error.schema_path[:-1]:
+        schema = schema[token]
+    place = list(error.instance_path)
+    if error.schema_path[-1] == "additionalProperties" and isinstance(error.instance, dict):
+        known = list(schema.get("properties", ()))
+        return [
+            (
+                _pointer([*place, key]),
+                f"key {quoted(key)} is not known{did_you_mean(key, known)}; known are {', '.join(known)}",
+            )
+            for key in error.instance
+            if key not in known
         ]
-        raise ProfileError(_message(file, lines), file=file, pointer=pointers[0])
+    description = schema.get("description", "") if isinstance(schema, dict) else ""
+    remedy = f" (must be {description})" if description else ""
+    return [(_pointer(place), f"{quoted(error.message)[1:-1]}{remedy}")]
 
 
 def _schema_path() -> Path:
@@ -149,11 +166,3 @@ def _schema_path() -> Path:
 
 def _pointer(tokens: list[str | int]) -> str:
     return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
-
-
-def _remedy(schema: Any, path: list[str | int]) -> str:
-    """What the schema calls right where its keyword (the last part of ``path``) failed."""
-    for token in path[:-1]:
-        schema = schema[token]
-    description = schema.get("description", "") if isinstance(schema, dict) else ""
-    return f" (must be {description})" if description else ""

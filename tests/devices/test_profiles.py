@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
@@ -129,7 +131,13 @@ def test_a_name_that_is_neither_a_profile_nor_a_file_suggests_one() -> None:
             "/machine/hardware/0/memory_nbytes",
             "must be a number of bytes, or null where unknown",
         ),
-        (_document(machines=1), "", "machines"),
+        (
+            _document(machine={"os": "linux", "hardware": [{"type": "cpu", "memory": 3}]}),
+            "/machine/hardware/0/memory",
+            "key 'memory' is not known",
+        ),
+        (_document(machines=1), "/machines", "key 'machines' is not known (did you mean 'machine'?)"),
+        (_document(software={"openvino": 1}), "/software/openvino", "must be a version"),
         (_document(ep_devices=[{"ep": "cpu", "device": 1}]), "/ep_devices/0/device", "0 to 0, or null"),
         ({"model_name": "m"}, "", "schema_version"),
     ],
@@ -163,6 +171,35 @@ def test_a_file_that_is_no_document_is_refused(data: bytes, message: str) -> Non
 
     assert message in str(caught.value)
     assert "\x1b" not in str(caught.value)
+
+
+_ODD = st.sampled_from([None, True, 0, -1, 1.5, 10**40, "", "x", "\x1b", [], {}, [{}], {"a": 1}])
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for key, inner in items for place in ((value, key), *_places(inner))]
+
+
+@given(data=st.data())
+@settings(max_examples=150, deadline=None)
+def test_a_damaged_profile_is_read_or_refused_and_never_anything_else(data: st.DataObject) -> None:
+    document = profile_to_json(read_profile(data.draw(st.sampled_from(BUILT_IN_PROFILES))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        container, key = data.draw(st.sampled_from(_places(document)))
+        if isinstance(container, dict) and data.draw(st.booleans()):
+            container.pop(key, None)
+        elif isinstance(container, dict) or key < len(container):
+            container[key] = data.draw(_ODD)
+        if not _places(document):
+            break
+    try:
+        profile = parse_profile(json.dumps(document).encode(), file="m.json")
+    except ProfileError as error:
+        assert "m.json" in str(error)
+        assert "\x1b" not in str(error)
+    else:
+        assert parse_profile(json.dumps(profile_to_json(profile)).encode()) == profile
 
 
 def test_a_directory_and_a_pipe_are_no_profiles(tmp_path: Path) -> None:
