@@ -6,7 +6,7 @@ order of rank, until one does. The rest is judged when somebody reads the verdic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
 
@@ -142,6 +142,7 @@ def _judge_groups(variants: Sequence[VariantInfo], context: MatchContext, policy
     """What the rules of matching say, by groups of variants that require the same."""
     preferences = [policy.preference(device_kind(ep_device, context.hardware)) for ep_device in context.ep_devices]
     groups: dict[tuple[object, ...], Group] = {}
+    of_other_eps: dict[tuple[str, int], Outcome] = {}
     for like in alike(variants):
         stated = like.constraints
         option = device_option_of(like) if like.provider_options else None
@@ -149,7 +150,7 @@ def _judge_groups(variants: Sequence[VariantInfo], context: MatchContext, policy
         group = groups.get(key)
         if group is None:
             requirements = Requirements.of(like)
-            outcomes = tuple(_outcomes(requirements, context, preferences))
+            outcomes = tuple(_outcomes(requirements, context, preferences, of_other_eps))
             group = groups[key] = Group(requirements=requirements, outcomes=outcomes)
         group.members.extend(like.places)
     for group in groups.values():
@@ -157,25 +158,41 @@ def _judge_groups(variants: Sequence[VariantInfo], context: MatchContext, policy
     return list(groups.values())
 
 
-def _outcomes(requirements: Requirements, context: MatchContext, preferences: Sequence[int]) -> Iterable[Outcome]:
-    for ep_device_at, (ep_device, judgement) in enumerate(_judge(requirements, context)):
-        standing = None
-        if judgement.code is None and ep_device is not None:
-            standing = standing_of(
-                device_preference=preferences[ep_device_at],
-                compatibility=judgement.compatibility,
-                architecture_distance=judgement.architecture_distance,
-                names_ep=requirements.ep is not None,
-                backend=ep_device.backend,
-            )
-        yield Outcome(ep_device=ep_device, ep_device_at=ep_device_at, judgement=judgement, standing=standing)
-
-
-def _judge(requirements: Requirements, context: MatchContext) -> list[tuple[EpDevice | None, Judgement]]:
+def _outcomes(
+    requirements: Requirements,
+    context: MatchContext,
+    preferences: Sequence[int],
+    of_other_eps: dict[tuple[str, int], Outcome],
+) -> Iterator[Outcome]:
+    """What the rules say on each EP device; on one of another EP it is the same for every variant of an EP."""
     unavailable = unavailable_ep(requirements, context)
     if unavailable is not None:
-        return [(None, unavailable)]
-    return [(ep_device, matches_variant(requirements, ep_device, context)) for ep_device in context.ep_devices]
+        yield Outcome(ep_device=None, ep_device_at=0, judgement=unavailable, standing=None)
+        return
+    ep = requirements.ep
+    for ep_device_at, ep_device in enumerate(context.ep_devices):
+        if ep is None or ep == ep_device.ep_name:
+            yield _outcome(requirements, context, ep_device_at, preferences[ep_device_at])
+            continue
+        outcome = of_other_eps.get((ep, ep_device_at))
+        if outcome is None:
+            outcome = of_other_eps[ep, ep_device_at] = _outcome(requirements, context, ep_device_at, 0)
+        yield outcome
+
+
+def _outcome(requirements: Requirements, context: MatchContext, ep_device_at: int, preference: int) -> Outcome:
+    ep_device = context.ep_devices[ep_device_at]
+    judgement = matches_variant(requirements, ep_device, context)
+    standing = None
+    if judgement.code is None:
+        standing = standing_of(
+            device_preference=preference,
+            compatibility=judgement.compatibility,
+            architecture_distance=judgement.architecture_distance,
+            names_ep=requirements.ep is not None,
+            backend=ep_device.backend,
+        )
+    return Outcome(ep_device=ep_device, ep_device_at=ep_device_at, judgement=judgement, standing=standing)
 
 
 def _with_fit(judgement: Judgement, variant: VariantInfo, ep_device_at: int, fit: FitContext) -> Judgement:
