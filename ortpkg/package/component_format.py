@@ -121,7 +121,6 @@ def read_component_format(
     may_leave = layout is Layout.INSTALLED and (allow_external_paths or rules.follows_installed_layout)
     references = ReferenceReader(ReferenceResolver(root, rules, is_confined=not may_leave), rules, found, plain)
     shared_assets = read_shared_assets(manifest.get("shared_assets", EMPTY), references)
-    references.assets = {asset.uri: str(asset.path) for asset in shared_assets}
     if not manifest["components"]:
         found.add(PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no components", pointer="/components")
     components = (

@@ -95,7 +95,8 @@ class ReferenceReader:
             return None
         if not asset.tail:
             return Place(folder, kind_at(folder))
-        return self.resolve_path(asset.tail, folder, source, *tokens, within=os.path.realpath(folder))
+        fence = os.path.realpath(folder) + os.sep * (folder.endswith(os.sep) and len(folder) > 1)
+        return self.resolve_path(asset.tail, folder, source, *tokens, within=fence)
 
     def read_json(self, place: Place, source: Source, *tokens: str) -> Any:
         """The JSON value in a file, or :data:`UNREADABLE`, with findings."""

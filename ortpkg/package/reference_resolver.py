@@ -57,6 +57,9 @@ class ReferenceResolver:
         """
         fence = within if within is not None else self.root if self._is_confined else None
         names = self._checked_names(reference, is_confined=fence is not None)
+        if within is not None and within.endswith(os.sep) and not self._rules.portable_names:
+            # The release compares texts, and "<folder>//" is the beginning of none.
+            raise ReferenceRefusedError(PATH_ESCAPES, "leads out of the shared asset, whose folder ends with a slash")
         if fence is None:
             return self._follow(os.path.join(base, *names), None)  # noqa: PTH118  # strings: many of them
         path, kind = base, PathKind.DIRECTORY
@@ -125,8 +128,9 @@ def _real_as_far_as_it_exists(path: str) -> str:
     """
     missing: list[str] = []
     while not os.path.exists(path):  # noqa: PTH110
-        path, name = os.path.split(path)
-        if not path or path == os.path.dirname(path):  # noqa: PTH120
+        parent, name = os.path.split(path)
+        if parent in ("", path):
             break
         missing.append(name)
+        path = parent
     return os.path.normpath(os.path.join(os.path.realpath(path), *reversed(missing)))  # noqa: PTH118

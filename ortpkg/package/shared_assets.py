@@ -21,7 +21,10 @@ from ortpkg.package.rules import ASSET_REFERENCE, DOCUMENT_UNREADABLE, FILE_MISS
 
 
 def read_shared_assets(declared: Mapping[str, str], references: ReferenceReader) -> tuple[SharedAsset, ...]:
-    """Every shared asset of the package; ``declared`` is the manifest's ``shared_assets``, which keeps its schema."""
+    """Every shared asset of the package, which ``references`` know from then on.
+
+    ``declared`` is the manifest's ``shared_assets``, which keeps its schema.
+    """
     manifest = Source(document=MANIFEST)
     paths: dict[str, str] = {}
     for uri, path in declared.items():
@@ -35,13 +38,22 @@ def read_shared_assets(declared: Mapping[str, str], references: ReferenceReader)
             references.report(FILE_MISSING, f"path {quoted(path)} is not a folder", manifest, *tokens)
         # One that was refused stays known: that it is missing too would be news to nobody.
         paths[uri] = references.root if place is None else place.path
+        if place is not None and not must_exist and place.kind is not PathKind.DIRECTORY and _ends_with_slash(path):
+            paths[uri] += os.sep  # the release keeps it, and finds nothing inside of such a folder
     count = len(paths)
     for uri, path in _discover(references):
         paths.setdefault(uri, path)
+    references.assets = paths
     return tuple(
         SharedAsset(uri=uri, path=Path(path), is_declared=index < count)
         for index, (uri, path) in enumerate(paths.items())
     )
+
+
+def _ends_with_slash(path: str) -> bool:
+    """Whether a path ends with a separator once ``.`` at its end is dropped, as far as a C text reaches."""
+    text = path.partition("\0")[0].replace("\\", "/" if os.name == "nt" else "\\")
+    return text.endswith(("/", "/."))
 
 
 def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:

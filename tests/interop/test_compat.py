@@ -18,7 +18,6 @@ from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.package.reader import open_package
 from tests.interop.case import STABLE_LINES, Case
 from tests.interop.changed_packages import (
-    ASSET,
     EVERY_KEY_TREE,
     INSERTED_BYTES,
     PATHS_TREE,
@@ -37,14 +36,6 @@ from tests.interop.wheels import installed_release, minor_of
 COMPAT = "onnxruntime-1.31"
 
 pytestmark = pytest.mark.interop
-
-#: Overrides of an asset over which compat mode still differs. The folder is missing or a file, and the path ends with a
-#: slash (or is the root of the file system): the release keeps the slash, by its comparison of texts no file of the
-#: asset lies inside of such a folder, and it refuses a package that we open.
-SLASHED_ASSET_FOLDERS = frozenset({"/", "plain.json/", "nowhere/", f"{ASSET}/", f"{ASSET}//", f"{ASSET}/."})
-
-#: Changes of one value over which it differs, for that reason.
-KNOWN_DIFFERENCES = frozenset({f"manifest.json/shared_assets/{ASSET} := {f'{ASSET}/'!r}"})
 
 CASES = [case for case in (*OPEN_CASES, *RUN_CASES) if STABLE_LINES[0] in case.lines]
 
@@ -132,9 +123,8 @@ def test_compat_mode_agrees_on_every_change_of_one_value(release_1_31: Release, 
         (root / document).write_text(json.dumps(original), encoding="utf-8")
 
     assert len(found) > 500
-    differing = {change: reason for change, reason in found.items() if reason and change not in KNOWN_DIFFERENCES}
+    differing = {change: reason for change, reason in found.items() if reason}
     assert "\n".join(f"{change}: {reason}" for change, reason in differing.items()) == ""
-    assert all(found[change] for change in KNOWN_DIFFERENCES), "a known difference is gone: take it off the list"
 
 
 def test_compat_mode_agrees_on_changed_bytes(release_1_31: Release, write_package: PackageWriter) -> None:
@@ -172,8 +162,5 @@ def test_compat_mode_agrees_on_every_path(
         (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
         found[reference] = disagreement(release_1_31, root, "c")
 
-    known = SLASHED_ASSET_FOLDERS if place == "asset" else frozenset()
-    differing = {path: reason for path, reason in found.items() if reason and path not in known}
+    differing = {path: reason for path, reason in found.items() if reason}
     assert "\n".join(f"{path}: {reason}" for path, reason in differing.items()) == ""
-    known_here = known - {"/"} if layout == "portable" else known
-    assert all(found[path] for path in known_here), "a known difference is gone: take it off the list"
