@@ -7,6 +7,8 @@ nothing, finds all sizes; then the nodes that would list too much are hidden fro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 import onnx.shape_inference
 
@@ -23,6 +25,7 @@ LISTS_ELEMENTS = frozenset({
 LISTS_DIMENSIONS = frozenset({"Expand"})
 #: Operators whose output has a dimension for each element of the input in this slot.
 _SHAPE_SLOTS = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}
+_OPERATORS = LISTS_ELEMENTS | LISTS_DIMENSIONS
 
 _MOST_LISTED = 4096
 _MOST_DIMENSIONS = 64
@@ -38,43 +41,58 @@ def infer_following_data(proto: onnx.ModelProto) -> onnx.GraphProto:
     Raises what onnx's inference raises: InferenceError, RuntimeError, ValueError.
     """
     graphs = list(walk_graphs(proto, limits=ModelLimits()))
-    expanding = [
-        node for graph in graphs for node in graph.node if node.op_type in LISTS_DIMENSIONS and not node.domain
-    ]
-    hide(proto, expanding)
-    types = _plain_types(proto)
+    shaping = [node for graph in graphs for node in graph.node if node.op_type in _OPERATORS and not node.domain]
+    expanding = [node for node in shaping if node.op_type in LISTS_DIMENSIONS]
+    if expanding:
+        hide(proto, expanding)
+    types = _plain_types(proto, graphs, shaping)
     for node in expanding:
         node.domain = ""
-    for graph in graphs:
-        large = [node for node in graph.node if not node.domain and _lists_too_much(node, types)]
-        hide(proto, large)
-        _declare_outputs(graph, large, types)
+    if any(_lists_too_much(node, types) for node in shaping):
+        for graph in graphs:
+            large = [node for node in graph.node if not node.domain and _lists_too_much(node, types)]
+            hide(proto, large)
+            _declare_outputs(graph, large, types)
     return onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
 
 
-def _plain_types(proto: onnx.ModelProto) -> _Types:
+def _plain_types(
+    proto: onnx.ModelProto, graphs: Sequence[onnx.GraphProto], shaping: Sequence[onnx.NodeProto]
+) -> _Types:
     """The types that inference finds without following data, helped by what can be said of ranks."""
+    constants = _constant_types(graphs)
     plain = onnx.shape_inference.infer_shapes(proto, data_prop=False)
-    types = _types_of(plain)
     for _ in range(_MOST_ROUNDS_FOR_RANKS):
-        if not _add_ranks(plain, types):
-            break
+        found = list(walk_graphs(plain, limits=ModelLimits()))
+        types = _types_of(found, constants)
+        is_enough = not any(_lists_too_much(node, types) for node in shaping)
+        if is_enough or not _add_ranks(found, types):
+            return types
         plain = onnx.shape_inference.infer_shapes(plain, data_prop=False)
-        types = _types_of(plain)
-    return types
+    return _types_of(list(walk_graphs(plain, limits=ModelLimits())), constants)
 
 
-def _types_of(proto: onnx.ModelProto) -> _Types:
+def _constant_types(graphs: Sequence[onnx.GraphProto]) -> _Types:
     found: _Types = {}
-    for graph in walk_graphs(proto, limits=ModelLimits()):
+    for graph in graphs:
+        for tensor in graph.initializer:
+            of_tensor = found[tensor.name] = onnx.TypeProto()
+            of_tensor.tensor_type.elem_type = tensor.data_type
+            of_tensor.tensor_type.shape.SetInParent()
+            for size in tensor.dims:
+                of_tensor.tensor_type.shape.dim.add(dim_value=size)
+    return found
+
+
+def _types_of(graphs: Sequence[onnx.GraphProto], constants: _Types) -> _Types:
+    found = dict(constants)
+    for graph in graphs:
         for value in (*graph.value_info, *graph.input, *graph.output):
             if not value.type.WhichOneof("value"):
                 continue
             known = found.setdefault(value.name, value.type)
             if known is not None and known != value.type:
                 found[value.name] = None
-        for tensor in graph.initializer:
-            found.setdefault(tensor.name, onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims))
     return found
 
 
@@ -101,10 +119,10 @@ def _is_short(name: str, types: _Types) -> bool:
     return len(sizes) != 1 or (sizes[0] is not None and sizes[0] <= _MOST_LISTED)
 
 
-def _add_ranks(proto: onnx.ModelProto, types: _Types) -> bool:
+def _add_ranks(graphs: Sequence[onnx.GraphProto], types: _Types) -> bool:
     """Declares how many dimensions shaping nodes make, where inference did not say; whether there was any."""
     added = False
-    for graph in walk_graphs(proto, limits=ModelLimits()):
+    for graph in graphs:
         for node in graph.node:
             slot = _SHAPE_SLOTS.get(node.op_type)
             if slot is None or len(node.input) <= slot or not node.output or _sizes(node.output[0], types) is not None:
