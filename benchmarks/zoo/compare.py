@@ -1,0 +1,161 @@
+"""Runs the zoo on the embedded engine and on onnxruntime side by side: do outputs agree, how long, how much memory.
+
+    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.zoo.compare DIRECTORY [NAME ...] [--json FILE]
+
+Latency is a multiple of onnxruntime's on the same number of threads, in turns in one process. Start-up and peak memory
+are those of fresh processes, also in turns (``--start``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.paired import time_in_turns
+
+THREADS = 2
+_ROUNDS = 5
+
+
+def open_ours(path: Path, threads: int) -> Any:
+    import ortpkg
+
+    options = ortpkg.SessionOptions()
+    options.intra_op_num_threads = threads
+    return ortpkg.InferenceSession(path, options)
+
+
+def open_theirs(path: Path, threads: int) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+OPEN = {"ortpkg": open_ours, "onnxruntime": open_theirs}
+
+
+def feeds_of(path: Path) -> dict[str, Any]:
+    with np.load(path.with_suffix(".npz")) as found:
+        return dict(found)
+
+
+def largest_error(ours: list[Any], theirs: list[Any]) -> float:
+    """The largest difference relative to the largest output."""
+    pairs = zip(ours, theirs, strict=True)
+    return max(float(np.max(np.abs(a - b)) / max(float(np.max(np.abs(b))), 1e-12)) for a, b in pairs)
+
+
+def compare(path: Path, *, threads: int, budget_s: float) -> dict[str, Any]:
+    """Agreement and latency of one model."""
+    feeds = feeds_of(path)
+    ours, theirs = open_ours(path, threads), open_theirs(path, threads)
+    error = largest_error(ours.run(None, feeds), theirs.run(None, feeds))
+    timings = time_in_turns(
+        {"onnxruntime": lambda: theirs.run(None, feeds), "ortpkg": lambda: ours.run(None, feeds)},
+        baseline="onnxruntime",
+        budget_s=budget_s,
+    )
+    return {
+        "error": error,
+        "ratio": timings["ortpkg"].ratio,
+        "low": timings["ortpkg"].ratio_low,
+        "high": timings["ortpkg"].ratio_high,
+        "ours_s": timings["ortpkg"].median_s,
+        "theirs_s": timings["onnxruntime"].median_s,
+    }
+
+
+def start_once(name: str, path: Path, threads: int) -> dict[str, float]:
+    """In a fresh process: seconds of session creation, and peak memory over that of the imports, in bytes."""
+    code = f"from benchmarks.zoo.compare import measure_start; measure_start({name!r}, {str(path)!r}, {threads})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def measure_start(name: str, path: str, threads: int) -> None:
+    """What :func:`start_once` runs in the child."""
+    __import__(name)
+    if name == "ortpkg":
+        __import__("ortpkg.session.inference_session")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    feeds = feeds_of(Path(path))
+    start = time.perf_counter()
+    session = OPEN[name](Path(path), threads)
+    created_s = time.perf_counter() - start
+    session.run(None, feeds)
+    session.run(None, feeds)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"created_s": created_s, "peak_nbytes": (peak - before) * 1024}))
+
+
+def compare_start(path: Path, *, threads: int) -> dict[str, Any]:
+    """Session creation and peak memory as multiples of onnxruntime's, medians of processes in turns."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in OPEN}
+    for _ in range(_ROUNDS):
+        for name, runs in found.items():
+            runs.append(start_once(name, path, threads))
+    medians = {
+        name: {key: statistics.median(run[key] for run in runs) for key in ("created_s", "peak_nbytes")}
+        for name, runs in found.items()
+    }
+    ours, theirs = medians["ortpkg"], medians["onnxruntime"]
+    return {
+        "created_ratio": ours["created_s"] / theirs["created_s"],
+        "created_s": ours["created_s"],
+        "peak_ratio": ours["peak_nbytes"] / max(theirs["peak_nbytes"], 1),
+        "peak_nbytes": ours["peak_nbytes"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare the embedded engine with onnxruntime on the zoo.")
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--threads", type=int, default=THREADS)
+    parser.add_argument("--budget", type=float, default=4.0, help="seconds of measuring per model")
+    parser.add_argument("--start", action="store_true", help="session creation and peak memory too")
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    arguments = parser.parse_args()
+    paths = sorted(arguments.directory.glob("*.onnx"), key=lambda path: path.stem)
+    if arguments.names:
+        paths = [arguments.directory / f"{name}.onnx" for name in arguments.names]
+    results = {}
+    print(f"{'model':26}{'ours':>10}{'theirs':>10}{'ratio':>7} {'middle half':>13}{'error':>10}", flush=True)
+    for path in paths:
+        try:
+            found = compare(path, threads=arguments.threads, budget_s=arguments.budget)
+        except Exception as error:  # noqa: BLE001 - the next model is of interest all the same
+            print(f"{path.stem:26}{type(error).__name__}: {str(error)[:200]}", flush=True)
+            continue
+        spread = f"{found['low']:.2f}-{found['high']:.2f}"
+        line = (
+            f"{path.stem:26}{1e3 * found['ours_s']:8.2f}ms{1e3 * found['theirs_s']:8.2f}ms{found['ratio']:7.2f} "
+            f"{spread:>13}{found['error']:10.1e}"
+        )
+        if arguments.start:
+            start = compare_start(path, threads=arguments.threads)
+            found |= start
+            line += (
+                f"  start {start['created_s']:.2f} s = {start['created_ratio']:.2f} x,"
+                f" peak {start['peak_nbytes'] / 1e6:.0f} MB = {start['peak_ratio']:.2f} x"
+            )
+        results[path.stem] = found
+        print(line, flush=True)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The onnx package's light models with real weights: they ship with constants in the place of the weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+#: Our name → the model's file name without "light_".
+LIGHT_MODELS: dict[str, str] = {
+    "resnet50": "resnet50",
+    "vgg19": "vgg19",
+    "densenet121": "densenet121",
+    "squeezenet": "squeezenet",
+    "shufflenet": "shufflenet",
+    "inception_v1": "inception_v1",
+}
+_OPSET = 13
+_IR_VERSION = 8
+
+
+def real_light_model(name: str, *, seed: int) -> onnx.ModelProto:
+    """The light model with random weights, scaled so that activations neither vanish nor explode."""
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    model = onnx.load(folder / f"light_{LIGHT_MODELS[name]}.onnx")
+    generator = np.random.default_rng(seed)
+    graph = model.graph
+    shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    kept = []
+    for node in graph.node:
+        if node.op_type == "ConstantOfShape" and node.input[0] in shapes:
+            shape = [int(size) for size in shapes[node.input[0]]]
+            graph.initializer.append(numpy_helper.from_array(_weights(generator, shape), node.output[0]))
+        else:
+            kept.append(node)
+    del graph.node[:]
+    graph.node.extend(kept)
+    _keep_variances_positive(graph)
+    used = {value for node in kept for value in node.input}
+    initializers = [tensor for tensor in graph.initializer if tensor.name in used]
+    del graph.initializer[:]
+    graph.initializer.extend(initializers)
+    inputs = [value for value in graph.input if value.name not in shapes]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    model.ir_version = _IR_VERSION  # from 4 on, initializers need not be inputs
+    return onnx.version_converter.convert_version(model, _OPSET)
+
+
+def _weights(generator: np.random.Generator, shape: list[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    fan_in = max(int(np.prod(shape[1:])), 1)
+    scale = np.sqrt(2 / fan_in) if len(shape) > 1 else 0.1
+    return (generator.standard_normal(shape) * scale).astype(np.float32)
+
+
+def _keep_variances_positive(graph: onnx.GraphProto) -> None:
+    """Batch normalization: scales and variances near 1."""
+    near_one = {
+        name for node in graph.node if node.op_type == "BatchNormalization" for name in (node.input[1], node.input[4])
+    }
+    for tensor in graph.initializer:
+        if tensor.name in near_one:
+            array = 1 + np.abs(numpy_helper.to_array(tensor))
+            tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float32), tensor.name))
