@@ -18,20 +18,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from ortpkg.devices.hardware import HardwareDevice
+from ortpkg.devices.machine_probe import with_free_memory
 from ortpkg.devices.profiles import MachineProfile, read_profile
 from ortpkg.errors import NoSuitableVariantError
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.variants import alike
 from ortpkg.selection.decision_log import DecisionLog, log_decision
 from ortpkg.selection.limits import Limits
-from ortpkg.selection.machine import MachineOffer, offer_of_profile, this_machine
+from ortpkg.selection.machine import MachineOffer, discover_ep_devices, offer_of_profile, this_machine
 from ortpkg.selection.measurements import SelectionRecords
 from ortpkg.selection.ranking import order_devices
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.selector import make_request, select_ep_devices
-from ortpkg.selection.variant_facts import size_of
+from ortpkg.selection.variant_facts import peak_memory_of, size_of
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wishes import SelectionRequest
+
+#: What is free on a GPU is asked where a variant needs more of it than this.
+_MUCH_OF_A_GPU = 0.25
 
 Profile = str | Path | MachineProfile
 #: As a profile's name: no profile, but this machine.
@@ -87,7 +92,25 @@ def offer_for(component: ComponentInfo, eps: Iterable[str], profile: Profile | N
         found = profile if isinstance(profile, MachineProfile) else read_profile(profile)
         return offer_of_profile(found), found.name
     stated = (group.constraints.ep for group in alike(component.variants))
-    return this_machine(named={*eps, *(ep for ep in stated if ep)}), ""
+    named = {*eps, *(ep for ep in stated if ep)}
+    offer = this_machine(named=named)
+    if not _is_free_memory_needed(component, offer.hardware):
+        return offer, ""
+    return discover_ep_devices(with_free_memory(offer.machine), named=named), ""
+
+
+def _is_free_memory_needed(component: ComponentInfo, hardware: Iterable[HardwareDevice]) -> bool:
+    """Whether to ask what is free on GPUs that a probe leaves open, which takes time: a variant needs much of one."""
+    totals = [
+        device.memory_nbytes
+        for device in hardware
+        if device.is_discrete and device.memory_nbytes and device.free_memory_nbytes is None
+    ]
+    if not totals:
+        return False
+    facts = (variant.metadata for variant in component.variants)
+    needs = (peak_memory_of(each) or size_of(each) or 0 for each in facts)
+    return max(needs, default=0) > _MUCH_OF_A_GPU * min(totals)
 
 
 def records_of(package: PackageInfo, offer: MachineOffer, machine: str) -> SelectionRecords | None:

@@ -15,6 +15,8 @@ import ortpkg
 from ortpkg.api import policy_pipeline
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.benchmarking import records as records_module
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
 from ortpkg.errors import NoSuitableVariantError, ProfileError, UsageError
 from ortpkg.package.schemas import check_schema
@@ -271,3 +273,30 @@ def test_a_device_that_vanished_since_it_was_selected_is_warned_of_and_not_silen
 
     assert "OpenVINOExecutionProvider takes no node" in caplog.text
     assert session.get_placement() is not None
+
+
+@pytest.mark.parametrize(("total_nbytes", "is_asked"), [(200_000, True), (1 << 33, False)])
+def test_what_is_free_on_a_gpu_is_asked_only_where_a_variant_needs_much_of_it(
+    digits: ortpkg.ModelPackage, monkeypatch: pytest.MonkeyPatch, total_nbytes: int, is_asked: bool
+) -> None:
+    gpu = HardwareDevice(type=DeviceType.GPU, name="GPU", is_discrete=True, memory_nbytes=total_nbytes)
+    asked: list[Machine] = []
+
+    def with_free_memory(machine: Machine) -> Machine:
+        asked.append(machine)
+        return replace(machine, hardware=(replace(gpu, free_memory_nbytes=1000),))
+
+    def discover(machine: Machine, *, named: set[str]) -> MachineOffer:
+        place = EpDevice(ep_name="CUDAExecutionProvider", device=machine.hardware[0], backend="onnxruntime")
+        return MachineOffer(machine=machine, ep_devices=(place,))
+
+    machine = Machine(os="linux", hardware=(gpu,))
+    monkeypatch.setattr(policy_pipeline, "this_machine", lambda *, named: discover(machine, named=named))
+    monkeypatch.setattr(policy_pipeline, "discover_ep_devices", discover)
+    monkeypatch.setattr(policy_pipeline, "with_free_memory", with_free_memory)
+
+    selection = digits.select()
+
+    assert bool(asked) is is_asked
+    code = next(verdict for verdict in selection.verdicts if verdict.variant.name == "cuda").code
+    assert code is (ReasonCode.MEMORY_TOO_SMALL if is_asked else ReasonCode.SELECTED)
