@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ortpkg.devices.hardware import EpDevice
     from ortpkg.package.hashing import Progress
     from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.options import SessionOptions
+    from ortpkg.session.options import RunOptions, SessionOptions
 
 
 class ModelVariant:
@@ -122,7 +122,13 @@ class ModelVariant:
         return self.verification
 
     def create_session(
-        self, sess_options: SessionOptions | None = None, *, backend: str = "auto", verify: bool | None = None
+        self,
+        sess_options: SessionOptions | None = None,
+        *,
+        backend: str = "auto",
+        verify: bool | None = None,
+        isolate: bool = False,
+        limits: RunOptions | None = None,
     ) -> InferenceSession:
         """An inference session for this variant, on the EP device that selection found for it.
 
@@ -134,9 +140,12 @@ class ModelVariant:
             verify: first compare the files that it loads with digests.json. A package without one is not refused:
                 ``verification`` and the selection's warnings say that it is unverified. None: yes, unless the package
                 is read by the rules of a release, which knows no digests.
+            isolate: run onnxruntime and OpenVINO in a child process, see :class:`~ortpkg.InferenceSession`.
+            limits: memory and time of runs, and of loading where it is isolated, unless the session options say.
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
+            LimitExceededError: isolated, the model takes more to load than its limits allow.
             ModelError: there is no model: the variant is a GenAI variant, a set of files, or names none.
             NoSuitableVariantError: it cannot run here.
             InvalidSessionOptionError: a session option of the package has a value that it cannot have.
@@ -145,12 +154,12 @@ class ModelVariant:
         path = self._runnable_path()
         verdict = self.verdict(backend=backend)
         if not (verify if verify is not None else self._package.compat is None):
-            return self._session(path, verdict, sess_options)
+            return self._session(path, verdict, sess_options, isolate=isolate, limits=limits)
         from ortpkg.api.package_verification import PackageVerifier  # as in verify
 
         verifier = PackageVerifier(self._package)
         self.verification = verifier.verify_variant(self.info)
-        session = self._session(path, verdict, sess_options)
+        session = self._session(path, verdict, sess_options, isolate=isolate, limits=limits)
         verifier.verify_again()
         return session
 
@@ -206,14 +215,26 @@ class ModelVariant:
             raise NoSuitableVariantError(f"variant {quoted(self.name)} has no EP device", selection=self.selection)
         return found
 
-    def _session(self, path: Path, verdict: Verdict, sess_options: SessionOptions | None) -> InferenceSession:
+    def _session(
+        self,
+        path: Path,
+        verdict: Verdict,
+        sess_options: SessionOptions | None,
+        *,
+        isolate: bool,
+        limits: RunOptions | None,
+    ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
         from ortpkg.api.option_policy import provider_options_of
         from ortpkg.session.inference_session import InferenceSession
 
         options = self._session_options(sess_options)
+        if limits is not None and options.memory_limit_nbytes is None:
+            options.memory_limit_nbytes = limits.memory_limit_nbytes
+        if limits is not None and options.timeout_s is None:
+            options.timeout_s = limits.timeout_s
         if verdict.ep_device is None:
-            return InferenceSession(path, options)
+            return InferenceSession(path, options, isolate=isolate)
         provider_options = provider_options_of(
             self.info,
             self._package,
@@ -221,7 +242,7 @@ class ModelVariant:
             trust=self._trust,
             has_own_options=sess_options is not None,
         )
-        return InferenceSession(path, options, ep_devices=[(verdict.ep_device, provider_options)])
+        return InferenceSession(path, options, ep_devices=[(verdict.ep_device, provider_options)], isolate=isolate)
 
     def _session_options(self, own: SessionOptions | None) -> SessionOptions:
         from ortpkg.api.option_policy import path_options_of, session_options_of  # as above

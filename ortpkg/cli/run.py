@@ -28,6 +28,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.placement import ExpectedPlacement, placement_json
 from ortpkg.cli.rendering import Column, Output, duration_text
+from ortpkg.cli.run_guard import guarded
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 #: How many samples are shown when there are more; the wrong ones are always shown.
 _SHOWN_SAMPLES = 10
+_TIMEOUT_S = 600.0
 
 
 def command(
@@ -60,16 +62,25 @@ def command(
     policy: PolicyOption = "default",
     backend: BackendOption = "auto",
     timeout: Annotated[
-        float,
+        float | None,
         typer.Option(
             metavar="S",
-            help="Seconds that running may take, all samples and steps together; loading is not counted.",
+            help="Seconds that running may take, all samples and steps together; isolated, also for loading. "
+            "Default: 600.",
             min=0.001,
         ),
-    ] = 600.0,
+    ] = None,
     memory_limit: Annotated[
         int | None,
         typer.Option(metavar="BYTES", help="Memory that running may take; default: that of the machine.", min=1),
+    ] = None,
+    isolate: Annotated[
+        bool | None,
+        typer.Option(
+            "--isolate/--no-isolate",
+            help="Run onnxruntime and OpenVINO in a child process, so that limits hold and a crash is told. Default: "
+            "where --timeout or --memory-limit is given.",
+        ),
     ] = None,
     min_offload: Annotated[
         float | None,
@@ -101,15 +112,19 @@ def command(
     from ortpkg.session.options import RunOptions  # sessions load numpy and onnx; other commands do not need them
 
     run_options = RunOptions()
-    run_options.timeout_s = timeout
+    run_options.timeout_s = _TIMEOUT_S if timeout is None else timeout
     run_options.memory_limit_nbytes = memory_limit
     opened = ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths, trust=trust)
     wishes = {"variant": variant, "device": device, "ep": ep, "policy": policy}
-    runner = _Runner(opened, component, wishes, Output(is_json=as_json), backend=backend, verify=verify)
-    runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
-    if inputs:
-        return runner.run_inputs(inputs, output, run_options)
-    return runner.run_samples(output, run_options)
+    shown = Output(is_json=as_json)
+    isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
+    loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options}
+    with guarded(run_options, shown):
+        runner = _Runner(opened, component, wishes, shown, loading)
+        runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
+        if inputs:
+            return runner.run_inputs(inputs, output, run_options)
+        return runner.run_samples(output, run_options)
 
 
 class _Runner:
@@ -121,13 +136,12 @@ class _Runner:
         component: str | None,
         wishes: dict[str, Any],
         output: Output,
-        *,
-        backend: str,
-        verify: bool,
+        loading: dict[str, Any],
     ) -> None:
+        """``loading``: arguments of ``create_session``."""
         self.expected_placement = ExpectedPlacement()
         self.package = package
-        self.verify = verify
+        self.verify: bool = loading["verify"]
         self.output = output
         info = package.info
         self.variants: dict[str, ModelVariant]
@@ -141,17 +155,15 @@ class _Runner:
                 raise UsageError("--variant needs --component: the package has several component models")
             self.component = None
             self.variants = package.best_variants(**wishes)
-            sessions = {
-                name: chosen.create_session(backend=backend, verify=verify) for name, chosen in self.variants.items()
-            }
+            sessions = {name: chosen.create_session(**loading) for name, chosen in self.variants.items()}
             self.session: Any = PipelineSession(info, sessions)
         else:
             chosen = package.best_variant(component, **wishes)
             self.component = chosen.component_name
             self.variants = {chosen.component_name: chosen}
-            self.session = chosen.create_session(backend=backend, verify=verify)
+            self.session = chosen.create_session(**loading)
         self.load_s = time.perf_counter() - start
-        self.places = {name: chosen.verdict(backend=backend) for name, chosen in self.variants.items()}
+        self.places = {name: chosen.verdict(backend=loading["backend"]) for name, chosen in self.variants.items()}
 
     def describe(self) -> None:
         """Says on standard error what runs where."""

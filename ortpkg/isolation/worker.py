@@ -192,28 +192,3 @@ def _read_exactly(source: IO[bytes], nbytes: int) -> bytearray:
             raise EOFError
         view = view[received:]
     return data
-
-
-_EARLY: dict[str, Worker] = {}
-_EARLY_LOCK = threading.Lock()
-
-
-def start_early(function: str, arguments: Mapping[str, Any]) -> None:
-    """Starts a worker that :func:`take_worker` will be asked for, so that it loads while we do something else."""
-    worker = Worker(function, arguments)
-    with _EARLY_LOCK:
-        replaced = _EARLY.pop(_key(function, arguments), None)
-        _EARLY[_key(function, arguments)] = worker
-    if replaced is not None:
-        replaced.close()
-
-
-def take_worker(function: str, arguments: Mapping[str, Any]) -> Worker:
-    """A worker of the caller's own: one that was started early, else a new one."""
-    with _EARLY_LOCK:
-        early = _EARLY.pop(_key(function, arguments), None)
-    return early if early is not None and early.is_alive else Worker(function, arguments)
-
-
-def _key(function: str, arguments: Mapping[str, Any]) -> str:
-    return json.dumps([function, dict(arguments)], sort_keys=True)

@@ -28,8 +28,6 @@ from ortpkg.isolation.worker import (
     Worker,
     WorkerCallError,
     WorkerEndedError,
-    start_early,
-    take_worker,
 )
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.execution_provider import BackendPlacement, ComputeCapability, GraphViewer
@@ -59,14 +57,6 @@ class LoadLimits:
     timeout_s: float | None = None
 
 
-def worker_arguments(
-    ep_name: str, backend: str, ep_devices: Sequence[EpDevice], options: Mapping[str, str]
-) -> dict[str, Any]:
-    """What a worker is started with; equal arguments, equal workers."""
-    ep_options = dict(ep_devices[0].ep_options) if ep_devices else None
-    return {"ep_name": ep_name, "backend": backend, "options": dict(options), "ep_options": ep_options}
-
-
 class IsolatedProvider(WholeModelProvider):
     """A native execution provider in a child process, which is started at once and loads while we do other things."""
 
@@ -83,7 +73,8 @@ class IsolatedProvider(WholeModelProvider):
         self.backend = backend
         self.border_types = ISOLATED_BACKENDS[backend]
         self._limits = limits
-        self._arguments = worker_arguments(ep_name, backend, ep_devices, self.options)
+        ep_options = dict(ep_devices[0].ep_options) if ep_devices else None
+        self._arguments = {"ep_name": ep_name, "backend": backend, "options": self.options, "ep_options": ep_options}
         self._worker: Worker | None = self._start()
         self._models: list[_IsolatedModel] = []
 
@@ -122,7 +113,7 @@ class IsolatedProvider(WholeModelProvider):
 
     def _start(self) -> Worker:
         try:
-            return take_worker(_FUNCTION, self._arguments)
+            return Worker(_FUNCTION, self._arguments)
         except OSError as error:
             raise ExecutionProviderError(
                 f"no child process can be started for {self.backend}: {error.strerror}", ep_name=self.name
@@ -228,11 +219,6 @@ def call_watched(worker: Worker, context: Watched, request: Message) -> Message:
     """The worker's reply; it is ended where the limits of ``context`` are passed."""
     stop = partial(worker.kill, "it was ended at its limit")
     return run_watched(context, partial(worker.call, request), stop, resident_nbytes=worker.resident_nbytes)
-
-
-def start_worker_early(ep_name: str, backend: str, ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> None:
-    """Starts the worker of an :class:`IsolatedProvider` that will be made soon."""
-    start_early(_FUNCTION, worker_arguments(ep_name, backend, ep_devices, options))
 
 
 def _told(error: WorkerEndedError) -> str:

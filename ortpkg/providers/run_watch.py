@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from ortpkg.errors import OrtpkgError
@@ -18,6 +20,9 @@ ResultT = TypeVar("ResultT")
 
 #: How often a running call is looked at, in seconds.
 _INTERVAL_S = 0.02
+#: How long a call that was told to stop may go on before the last resort, in seconds.
+_GRACE_S = 2.0
+_LAST_RESORT: list[Callable[[OrtpkgError], None]] = []
 
 
 class Watched(Protocol):
@@ -41,6 +46,7 @@ class _Call:
         self._resident_nbytes = process_nbytes if resident_nbytes is None else resident_nbytes
         self._held_nbytes = self._resident_nbytes()
         self.error: OrtpkgError | None = None
+        self._stopped_at = 0.0
 
     def look(self, sharers: int) -> None:
         """Stops the call where its run is to end; at each look, since a library may drop a request that comes early.
@@ -55,8 +61,13 @@ class _Call:
                     self._context.check_allocation(grown_nbytes // sharers)
             except OrtpkgError as error:
                 self.error = error
+                self._stopped_at = time.monotonic()
         if self.error is not None:
             self._stop()
+
+    def is_stuck(self, grace_s: float) -> bool:
+        """Whether it goes on in this process although it was told to stop ``grace_s`` ago."""
+        return self.is_own and self.error is not None and time.monotonic() - self._stopped_at > grace_s
 
 
 class _Watch:
@@ -95,11 +106,26 @@ class _Watch:
         own = sum(call.is_own for call in self._calls)
         for call in self._calls:
             call.look(own if call.is_own else 1)
+            if _LAST_RESORT and call.error is not None and call.is_stuck(_GRACE_S):
+                _LAST_RESORT[-1](call.error)
 
 
 _WATCH = _Watch()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_WATCH.forget)
+
+
+@contextmanager
+def last_resort(act: Callable[[OrtpkgError], None]) -> Iterator[None]:
+    """Meanwhile, ``act`` is called, from the watching thread, where a library does not stop within its grace.
+
+    For programs that may end themselves, such as a command line; a library must not end its host.
+    """
+    _LAST_RESORT.append(act)
+    try:
+        yield
+    finally:
+        _LAST_RESORT.remove(act)
 
 
 def run_watched(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ortpkg.isolation.worker import Buffer, Message, Worker, WorkerCallError, WorkerEndedError, start_early, take_worker
+from ortpkg.isolation.worker import Buffer, Message, Worker, WorkerCallError, WorkerEndedError
 
 MAKE = "tests.isolation.worker_functions:make"
 ARGUMENTS = {"greeting": "Hello"}
@@ -120,14 +120,6 @@ def test_memory_of_a_worker_is_its_own(worker: Worker) -> None:
     ask(worker, "greet", name="x")
     if sys.platform == "linux":
         assert 1_000_000 < worker.resident_nbytes() < 1_000_000_000
-
-
-def test_a_worker_that_was_started_early_is_taken_once() -> None:
-    start_early(MAKE, {"greeting": "Early"})
-    first, second = take_worker(MAKE, {"greeting": "Early"}), take_worker(MAKE, {"greeting": "Early"})
-    assert ask(first, "pid").header["pid"] != ask(second, "pid").header["pid"]
-    first.close()
-    second.close()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="process ids")
