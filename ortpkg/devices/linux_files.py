@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from itertools import islice
 from pathlib import Path
 
 _MOST_BYTES = 1 << 16
@@ -22,9 +21,10 @@ _NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 def entries(directory: Path) -> list[Path]:
     """What lies in a directory, sorted by name; empty where it cannot be listed."""
     try:
-        return sorted(islice(directory.iterdir(), _MOST_ENTRIES))
+        names = sorted(os.listdir(directory))  # noqa: PTH208 - sorting paths takes ten times as long
     except OSError:
         return []
+    return [directory / name for name in names[:_MOST_ENTRIES]]
 
 
 def link_name(link: Path) -> str | None:

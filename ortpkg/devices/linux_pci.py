@@ -28,6 +28,8 @@ from ortpkg.devices.pci_vendors import (
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _DISPLAY_CLASS = 0x03
 _ACCELERATOR_CLASS = 0x12
+#: Beside these, signal processing controllers: AMD's NPUs call themselves that.
+_CLASSES_OF_INTEREST = frozenset({_DISPLAY_CLASS, _ACCELERATOR_CLASS, 0x11})
 #: Drivers that hold a device without anything that a backend could compute on, and what to say of them.
 _DRIVERS_WITHOUT_COMPUTE = {
     "nouveau": "the driver nouveau draws only; no execution provider computes on it",
@@ -62,7 +64,7 @@ def probe_pci(root: Path) -> FoundDevices:
     found = FoundDevices()
     accelerators = _addresses_of_class(root, "accel")
     architectures = _kfd_architectures(root)
-    for function in _pci_functions(root):
+    for function in _pci_functions(root, accelerators):
         numbers = (function.vendor_id, function.device_id)
         is_npu = function.pci_class == _ACCELERATOR_CLASS or function.address in accelerators or numbers in NPU_DEVICES
         if not is_npu and function.pci_class != _DISPLAY_CLASS:
@@ -108,12 +110,18 @@ def _driver_note(device: HardwareDevice) -> str:
     return "no driver is bound to it" if driver is None else _DRIVERS_WITHOUT_COMPUTE.get(driver, "")
 
 
-def _pci_functions(root: Path) -> list[PciFunction]:
-    """Every PCI function in order of address; those whose numbers cannot be read are left out."""
+def _pci_functions(root: Path, accelerators: frozenset[str]) -> list[PciFunction]:
+    """PCI functions that may be GPUs or NPUs, in order of address; those whose numbers cannot be read are left out.
+
+    A server has hundreds of functions, and each file takes its time: what the class excludes is not read further.
+    """
     found = []
     for directory in entries(root / "sys/bus/pci/devices"):
-        pci_class, vendor_id, device_id = (hexadecimal(directory / name) for name in ("class", "vendor", "device"))
-        if pci_class is not None and vendor_id is not None and device_id is not None:
+        pci_class = hexadecimal(directory / "class")
+        if pci_class is None or (pci_class >> 16 not in _CLASSES_OF_INTEREST and directory.name not in accelerators):
+            continue
+        vendor_id, device_id = (hexadecimal(directory / name) for name in ("vendor", "device"))
+        if vendor_id is not None and device_id is not None:
             found.append(
                 PciFunction(
                     address=directory.name,
