@@ -9,7 +9,7 @@ from typing import Any
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.policy_pipeline import THIS_MACHINE
 from ortpkg.cli.rendering import Column, Output
-from ortpkg.devices.profiles import MachineProfile, read_profile
+from ortpkg.devices.profiles import read_profile
 from ortpkg.selection.explain import selection_to_json
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection
@@ -17,29 +17,39 @@ from ortpkg.selection.verdict import Selection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One cell: what is selected of a component of a package on a machine."""
+    """One cell: what is selected of a component of a package on a machine.
+
+    Attributes:
+        package: whose component it is.
+        label, machine: the package and the machine in words; paths where names do not tell them apart.
+        selection: the answer.
+    """
 
     package: ModelPackage
+    label: str
+    machine: str
     selection: Selection
-
-    @property
-    def machine(self) -> str:
-        return self.selection.machine or THIS_MACHINE
 
 
 def choose(
     packages: Sequence[ModelPackage], component: str | None, profiles: Sequence[str], wishes: Mapping[str, Any]
 ) -> list[Choice]:
     """A selection for every package, component (or the one that is named) and machine, in this order."""
-    machines: list[str | MachineProfile | None] = [
-        each if each == THIS_MACHINE else read_profile(each) for each in dict.fromkeys(profiles)
-    ]
+    words = list(dict.fromkeys(profiles)) or [THIS_MACHINE]
+    machines = [each if each == THIS_MACHINE else read_profile(each) for each in words]
+    names = _told_apart([each if isinstance(each, str) else each.name for each in machines], words)
+    labels = _told_apart([package.name for package in packages], [str(package.root) for package in packages])
     return [
-        Choice(package=package, selection=package.select(name, profile=machine, **wishes))
-        for package in packages
-        for name in ([component] if component is not None else [each.name for each in package.component_models])
-        for machine in machines or [None]
+        Choice(package=package, label=label, machine=name, selection=package.select(of, profile=machine, **wishes))
+        for package, label in zip(packages, labels, strict=True)
+        for of in ([component] if component is not None else [each.name for each in package.component_models])
+        for machine, name in zip(machines, names, strict=True)
     ]
+
+
+def _told_apart(names: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """Each name, or the path beside it where several have the same name."""
+    return [path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)]
 
 
 def is_table(choices: Sequence[Choice]) -> bool:
@@ -57,7 +67,7 @@ def print_table(choices: Sequence[Choice], output: Output) -> None:
     output.table([Column(heading) for heading in ("package", "component", *machines)], lines)
     for choice in choices:
         for warning in choice.selection.warnings:
-            output.warning(f"{choice.package.name} on {choice.machine}: {warning}")
+            output.warning(f"{choice.label} on {choice.machine}: {warning}")
 
 
 def choice_to_json(choice: Choice) -> dict[str, Any]:
@@ -68,7 +78,7 @@ def choice_to_json(choice: Choice) -> dict[str, Any]:
 
 def _row(cells: Mapping[str, Choice], machines: Sequence[str]) -> tuple[str, ...]:
     first = next(iter(cells.values()))
-    return (first.package.name, first.selection.component_name, *(_cell(cells[machine]) for machine in machines))
+    return (first.label, first.selection.component_name, *(_cell(cells[machine]) for machine in machines))
 
 
 def _cell(choice: Choice) -> str:

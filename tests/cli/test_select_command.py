@@ -118,6 +118,17 @@ def test_several_packages_are_rows_and_a_cell_without_a_variant_is_exit_code_3(
     assert "covers a CPU" in done.err
 
 
+def test_machines_and_packages_of_one_name_are_told_apart_by_their_paths(ortpkg: RunCommand, tmp_path: Path) -> None:
+    first, second = tmp_path / "a" / "m.json", tmp_path / "b" / "m.json"
+    for path in (first, second):
+        path.parent.mkdir()
+        ortpkg("devices", "--export", path)
+    done = ortpkg("select", DIGITS, DIGITS, "--profile", first, "--profile", second)
+    heading, *rows = done.out.splitlines()
+    assert heading.split() == ["package", "component", str(first), str(second)]
+    assert [row.split()[0] for row in rows] == [str(DIGITS)] * 2
+
+
 def test_json_has_a_selection_for_every_package_and_machine(ortpkg: RunCommand) -> None:
     done = ortpkg("select", DIGITS, "--profile", "snapdragon-x-laptop", "--profile", "this-machine", "--json")
     found = [(each["package"]["name"], each["machine"]) for each in done.json["selections"]]
