@@ -19,6 +19,8 @@ from ortpkg.errors import InvalidFeedError, TrustRequiredError
 _MOST_RUNS = 20_000
 _WARM_UP_RUNS = 3
 _WARM_UP_S = 0.2
+#: Of the time that the parent waits; the rest is for writing outputs and ending.
+_SHARE_OF_TIMEOUT = 0.8
 
 
 def measure(
@@ -32,6 +34,7 @@ def measure(
     duration_s: float,
     most_s: float,
     spawned_ns: int,
+    timeout_s: float,
 ) -> dict[str, Any]:
     """Measures one candidate for one round.
 
@@ -43,6 +46,7 @@ def measure(
         repeat, duration_s: then at least so many timed runs, for at least so long; no runs where ``repeat`` is 0.
         most_s: the timed runs end after so long, whatever ``repeat`` says, but not before the first one.
         spawned_ns: ``time.monotonic_ns()`` when this process was started.
+        timeout_s: after so long the parent ends this process as hanging; no run is begun that would not end in time.
 
     Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, peak_memory_nbytes, gpu_memory_nbytes,
     ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the model; ``failed``
@@ -68,9 +72,12 @@ def measure(
     }
     if fell_back:
         return result
-    runs = read_arrays(Path(feeds))
+    runs = _Runs(made, read_arrays(Path(feeds)), ends_ns=spawned_ns + int(timeout_s * _SHARE_OF_TIMEOUT * 1e9))
     try:
-        result |= _run_all(made, runs, outputs, checked, check_s, repeat, duration_s, most_s)
+        result["first_run_s"] = runs.first_run_s()
+        if checked:
+            runs.write_outputs(Path(outputs), checked, check_s)
+        result["times_ns"] = runs.timed(repeat, duration_s, most_s) if repeat else []
     except InvalidFeedError as error:
         return {**result, "failed": str(error), "is_feed_to_blame": True}
     except Exception as error:  # noqa: BLE001 - whatever a backend raises is the answer
@@ -81,53 +88,59 @@ def measure(
     return result
 
 
-def _run_all(
-    session: Any,
-    feeds: Sequence[Mapping[str, Any]],
-    outputs: str,
-    checked: int,
-    check_s: float,
-    repeat: int,
-    duration_s: float,
-    most_s: float,
-) -> dict[str, Any]:
-    names = [declared.name for declared in session.get_outputs()]
-    start_ns = time.perf_counter_ns()
-    first = session.run(None, feeds[0])
-    first_run_s = (time.perf_counter_ns() - start_ns) / 1e9
-    if checked:
-        from ortpkg.benchmarking.array_file import write_arrays  # loaded by the caller
+class _Runs:
+    """The runs of one session; the first one comes first."""
 
-        found = [dict(zip(names, first, strict=True))]
-        deadline_s = time.monotonic() + check_s
-        for feed in feeds[1:checked]:
-            if time.monotonic() > deadline_s:
-                break
-            found.append(dict(zip(names, session.run(None, feed), strict=True)))
-        write_arrays(Path(outputs), found)
-    times_ns = _timed(session, feeds, repeat, duration_s, most_s) if repeat else []
-    return {"first_run_s": first_run_s, "times_ns": times_ns}
+    def __init__(self, session: Any, feeds: Sequence[Mapping[str, Any]], *, ends_ns: int) -> None:
+        self._session = session
+        self._feeds = feeds
+        self._ends_ns = ends_ns
+        self._first_outputs: list[Any] = []
+        self._last_ns = 0
 
-
-def _timed(
-    session: Any, feeds: Sequence[Mapping[str, Any]], repeat: int, duration_s: float, most_s: float
-) -> list[int]:
-    warm_until_s = time.monotonic() + _WARM_UP_S
-    for number in range(_WARM_UP_RUNS):
-        session.run(None, feeds[number % len(feeds)])
-        if time.monotonic() > warm_until_s:
-            break
-    times: list[int] = []
-    began_s = time.monotonic()
-    while len(times) < _MOST_RUNS:
-        feed = feeds[len(times) % len(feeds)]
+    def _run(self, number: int) -> list[Any]:
+        feed = self._feeds[number % len(self._feeds)]
         start_ns = time.perf_counter_ns()
-        session.run(None, feed)
-        times.append(time.perf_counter_ns() - start_ns)
-        elapsed_s = time.monotonic() - began_s
-        if elapsed_s >= most_s or (len(times) >= repeat and elapsed_s >= duration_s):
-            break
-    return times
+        outputs: list[Any] = self._session.run(None, feed)
+        self._last_ns = time.perf_counter_ns() - start_ns
+        return outputs
+
+    def _fits(self) -> bool:
+        """Whether one more run would end before the parent loses patience, if it takes as long as the last one."""
+        return time.monotonic_ns() + self._last_ns < self._ends_ns
+
+    def first_run_s(self) -> float:
+        self._first_outputs = self._run(0)
+        return self._last_ns / 1e9
+
+    def write_outputs(self, path: Path, count: int, most_s: float) -> None:
+        from ortpkg.benchmarking.array_file import write_arrays  # loaded before the session was made
+
+        names = [declared.name for declared in self._session.get_outputs()]
+        found = [dict(zip(names, self._first_outputs, strict=True))]
+        deadline_s = time.monotonic() + most_s
+        for number in range(1, min(count, len(self._feeds))):
+            if time.monotonic() > deadline_s or not self._fits():
+                break
+            found.append(dict(zip(names, self._run(number), strict=True)))
+        write_arrays(path, found)
+
+    def timed(self, repeat: int, duration_s: float, most_s: float) -> list[int]:
+        """Nanoseconds per run. Where there is time for no other run, the first one has to do."""
+        times = [] if self._fits() else [self._last_ns]
+        warm_until_s = time.monotonic() + _WARM_UP_S
+        for number in range(_WARM_UP_RUNS):
+            if time.monotonic() > warm_until_s or self._last_ns > _WARM_UP_S * 1e9:
+                break
+            self._run(number)
+        began_s = time.monotonic()
+        while len(times) < _MOST_RUNS and self._fits():
+            self._run(len(times))
+            times.append(self._last_ns)
+            elapsed_s = time.monotonic() - began_s
+            if elapsed_s >= most_s or (len(times) >= repeat and elapsed_s >= duration_s):
+                break
+        return times
 
 
 def _above(peak_nbytes: int | None, baseline_nbytes: int | None) -> int | None:

@@ -242,6 +242,7 @@ def _measure(
         "repeat": -(-plan.repeat // plan.rounds),
         "duration_s": plan.duration_s / plan.rounds,
         "most_s": plan.most_s / plan.rounds,
+        "timeout_s": plan.timeout_s,
         "spawned_ns": time.monotonic_ns(),
     }
     answer = call_in_child(_FUNCTION, arguments, timeout_s=plan.timeout_s, memory_limit_nbytes=plan.memory_limit_nbytes)

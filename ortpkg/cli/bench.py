@@ -87,6 +87,8 @@ def command(
         record=record,
     )
     plan = replace(_plan(repeat, duration, rounds, timeout), memory_limit_nbytes=memory_limit)
+    if svg is not None and not svg.parent.is_dir():
+        raise UsageError(f"--svg {quoted(svg)}: there is no directory {quoted(svg.parent)}")
     opened = ModelPackage(package, trust=trust)
     with _progress(output) as on_step:
         report = bench(opened, wishes, plan, on_step=on_step, on_note=output.note)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from onnx import numpy_helper
 
 import ortpkg
 from ortpkg.api.bench import BenchWishes, bench
+from ortpkg.benchmarking import child_worker
 from ortpkg.benchmarking.candidate import Candidate, thread_options
 from ortpkg.benchmarking.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.benchmarking.records import load_records
@@ -234,6 +236,26 @@ def test_runs_as_often_and_as_long_as_asked(tmp_path: Path, plan: Plan, expected
     assert results[0].times.count in expected
 
 
+def test_no_run_is_begun_that_would_look_like_a_hang(tmp_path: Path) -> None:
+    class Slow:
+        runs = 0
+
+        def run(self, _names: None, _feed: object) -> list[object]:
+            self.runs += 1
+            time.sleep(0.2)
+            return []
+
+    slow = Slow()
+    runs = child_worker._Runs(slow, [{}], ends_ns=time.monotonic_ns() + 700_000_000)
+    assert 0.2 <= runs.first_run_s() < 0.4
+    times = runs.timed(1000, 60.0, 60.0)
+    assert 1 <= len(times) <= 3
+    assert slow.runs <= 4
+    late = child_worker._Runs(slow, [{}], ends_ns=time.monotonic_ns())
+    first_s = late.first_run_s()
+    assert late.timed(5, 0.0, 60.0) == [round(first_s * 1e9)]
+
+
 def test_a_run_that_raises_on_made_up_inputs_is_not_held_against_the_variant(tmp_path: Path) -> None:
     text = """
         <ir_version: 8, opset_import: ["" : 17]>
@@ -430,6 +452,7 @@ def test_a_home_that_cannot_be_written_costs_the_record_only(
     ("options", "said"),
     [
         (("--repeat", 3, "--duration", 2), "give --repeat or --duration, not both"),
+        (("--svg", "/nowhere/b.svg"), "--svg '/nowhere/b.svg': there is no directory '/nowhere'"),
         (("--dim", "batch"), "--dim 'batch': give a dimension and its size, as batch=1"),
         (("--component", "x"), "has no component model 'x'"),
         (("--variant", "cpv"), "did you mean 'cpu'"),
