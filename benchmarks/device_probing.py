@@ -3,8 +3,8 @@
     python -m benchmarks.device_probing [--runs N]
 
 "first" is the first probe of a new process that has loaded what every selection loads, with what the fact cache keeps;
-"again" is the next one in the same process. Both are processor time, which others on the machine do not change. The goal:
-at most 30 ms. Backends are not asked: their answers are cached.
+"again" is the next one in the same process. Both are processor time, which others on the machine do not change. The
+goal: at most 30 ms. Backends are not asked: their answers are cached.
 """
 
 from __future__ import annotations

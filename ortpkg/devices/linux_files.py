@@ -15,6 +15,8 @@ _MOST_BYTES = 1 << 16
 _MOST_ENTRIES = 4096
 #: A name or version of a device is shorter; what is longer is cut.
 _MOST_CHARACTERS = 256
+#: sysfs gives a whole file in one read.
+_ONE_READ = 4096
 _NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -79,6 +81,8 @@ def exists(path: Path) -> bool:
 
 
 def _read(descriptor: int, nbytes: int) -> bytes:
+    if nbytes <= _ONE_READ:
+        return os.read(descriptor, nbytes)
     data = b""
     while len(data) < nbytes and (more := os.read(descriptor, nbytes - len(data))):
         data += more
