@@ -50,7 +50,9 @@ def freeze(value: Any) -> Any:
     """A deeply read-only copy of a JSON value: objects to :class:`FrozenMapping`, arrays to tuples."""
     if value is None or isinstance(value, str | int | float):  # first: nearly all are
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, FrozenMapping) and not value:
+        return EMPTY
+    if isinstance(value, dict | Mapping):  # dict first: to ask whether something is a Mapping takes ten times as long
         return FrozenMapping({key: freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
         return tuple(freeze(item) for item in value)
