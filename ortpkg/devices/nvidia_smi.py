@@ -21,6 +21,8 @@ from ortpkg.devices.system_command import output_of
 _QUERY = "pci.bus_id,memory.total,memory.free,compute_cap,driver_version"
 _TIMEOUT_S = 10.0
 _SOURCE = "nvidia-smi"
+#: NVIDIA's own driver on Linux and on Windows.
+_DRIVERS = frozenset({"nvidia", "nvlddmkm"})
 
 Ask = Callable[[], str | None]
 
@@ -108,7 +110,7 @@ def _is_rows(value: object) -> bool:
 
 
 def _can_be_asked(device: HardwareDevice) -> bool:
-    return device.vendor_id == NVIDIA and device.metadata.get("driver") == "nvidia" and bool(_address(device))
+    return device.vendor_id == NVIDIA and device.metadata.get("driver") in _DRIVERS and bool(_address(device))
 
 
 def _address(device: HardwareDevice) -> str:

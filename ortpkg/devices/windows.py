@@ -124,11 +124,21 @@ def _driver(windows: WindowsInterfaces, instance: str) -> Mapping[str, Value]:
 
 
 def _driver_facts(windows: WindowsInterfaces, instance: str, driver: Mapping[str, Value]) -> dict[str, str]:
+    device = windows.values(rf"{_ENUM}\{instance}")
     facts = {
-        "driver": _text(windows.values(rf"{_ENUM}\{instance}"), "Service"),
+        "pci_address": _pci_address(_text(device, "LocationInformation")),
+        "driver": _text(device, "Service"),
         "driver_version": _text(driver, "DriverVersion"),
     }
     return {key: value for key, value in facts.items() if value}
+
+
+def _pci_address(location: str) -> str:
+    """The address as Linux writes it, of "@System32\\drivers\\pci.sys,#65536;PCI bus %1, ...;(1,0,0)"."""
+    found = re.search(r"pci.*\((\d{1,3}),(\d{1,2}),(\d)\)$", location, re.IGNORECASE)
+    if found is None or int(found[1]) > 0xFF or int(found[2]) > 0x1F or int(found[3]) > 7:
+        return ""
+    return f"0000:{int(found[1]):02x}:{int(found[2]):02x}.{found[3]}"
 
 
 def _name(windows: WindowsInterfaces, instance: str, driver: Mapping[str, Value]) -> str:

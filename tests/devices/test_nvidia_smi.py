@@ -62,6 +62,12 @@ def test_what_is_free_is_asked_each_time() -> None:
     assert tool.calls == 2
 
 
+def test_windows_driver_has_another_name() -> None:
+    (gpu,) = with_free_nvidia_memory([_gpu("0000:01:00.0", driver="nvlddmkm")], _Tool(_ANSWER))
+
+    assert gpu.free_memory_nbytes == 23028 << 20
+
+
 @pytest.mark.parametrize("device", [_gpu("0000:01:00.0", driver="nouveau"), HardwareDevice(type=DeviceType.CPU)])
 def test_the_tool_is_not_asked_where_no_gpu_has_its_driver(device: HardwareDevice) -> None:
     tool = _Tool(_ANSWER)

@@ -98,6 +98,27 @@ def test_reads_cpu_gpu_and_npu_of_a_laptop(windows: _Recorded) -> None:
     assert (npu.source, npu.metadata["driver_version"]) == ("registry", "32.0.100.3104")
 
 
+@pytest.mark.parametrize(
+    ("location", "address"),
+    [
+        (r"@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)", "0000:01:00.0"),
+        (r"@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(193,16,1)", "0000:c1:10.1"),
+        ("PCI bus 3, device 0, function 0", None),
+        ("pci (999,0,0)", None),
+        ("pci (1,99,0)", None),
+        ("(1,0,0)", None),
+    ],
+)
+def test_the_place_on_the_bus_is_written_as_linux_writes_it(
+    windows: _Recorded, location: str, address: str | None
+) -> None:
+    instance = r"PCI\VEN_10DE&DEV_2684&X\4&1"
+    windows.add(DISPLAY_CLASS, instance, DriverDesc="NVIDIA GeForce RTX 4090")
+    windows.registry[rf"{_ENUM}\{instance}"]["LocationInformation"] = location
+
+    assert probe_windows(windows).hardware[1].metadata.get("pci_address") == address
+
+
 @pytest.mark.parametrize("memory", [25757220864, (25757220864).to_bytes(8, "little")])
 def test_a_cards_memory_is_told_in_64_bits(windows: _Recorded, memory: Any) -> None:
     windows.add(
