@@ -40,6 +40,7 @@ def best_variant_by_canary(
     *,
     backend: str = "auto",
     trust: bool = False,
+    verify: bool = True,
     timeout_s: float = CANARY_TIMEOUT_S,
     on_note: Callable[[str], None] = lambda _text: None,
     **wishes: Any,
@@ -54,10 +55,11 @@ def best_variant_by_canary(
         package, component, wishes: as for ``best_variant``.
         backend: only what runs on it; "auto": any.
         trust: accept options of the package that can reach beyond it.
+        verify: first compare what is loaded with digests.json, so that damage is not taken for a backend's failure.
         timeout_s: a child that takes longer hangs.
         on_note: told what failed, in a sentence each.
 
-    Raises NoSuitableVariantError where none is left.
+    Raises NoSuitableVariantError where none is left, DigestMismatchError for a file that is not as recorded.
     """
     best = package.best_variant(component, **wishes)
     info = package.component(component)
@@ -66,11 +68,12 @@ def best_variant_by_canary(
         ep_device = verdict.ep_device
         if not verdict.is_eligible or ep_device is None or backend not in {"auto", ep_device.backend}:
             continue
+        chosen = ModelVariant(verdict.variant, replace(best.selection, best=verdict), package=package.info, trust=trust)
+        if verify and package.info.compat is None:
+            chosen.verify()
         problem = _try(package, verdict, offer, trust=trust, timeout_s=timeout_s)
         if not problem:
-            return ModelVariant(
-                verdict.variant, replace(best.selection, best=verdict), package=package.info, trust=trust
-            )
+            return chosen
         on_note(
             f"{quoted(verdict.variant.name)} is not used on {ep_device.ep_name} ({ep_device.backend}): its first try "
             f"in a child process failed: {problem}"

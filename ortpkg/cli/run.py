@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,6 +97,13 @@ def command(
         bool,
         typer.Option("--strict", help="Exit code 1 where an EP took no node, or the CPU stood in for what was asked."),
     ] = False,
+    canary: Annotated[
+        bool,
+        typer.Option(
+            "--canary/--no-canary",
+            help="First try the variant in a child process; one that fails goes into quarantine, the next best runs.",
+        ),
+    ] = False,
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json.")
     ] = True,
@@ -119,12 +127,22 @@ def command(
     shown = Output(is_json=as_json)
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
     loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options}
+    choose = _by_canary(opened, backend, shown, trust=trust, verify=verify) if canary else opened.best_variant
     with guarded(run_options, shown):
-        runner = _Runner(opened, component, wishes, shown, loading)
+        runner = _Runner(opened, component, wishes, shown, loading, choose)
         runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
         if inputs:
             return runner.run_inputs(inputs, output, run_options)
         return runner.run_samples(output, run_options)
+
+
+def _by_canary(
+    package: ModelPackage, backend: str, output: Output, *, trust: bool, verify: bool
+) -> Callable[..., ModelVariant]:
+    """``best_variant``, but what it chooses has survived a try in a child process."""
+    from ortpkg.api.canary import best_variant_by_canary  # numpy and onnx
+
+    return partial(best_variant_by_canary, package, backend=backend, trust=trust, verify=verify, on_note=output.warning)
 
 
 class _Runner:
@@ -137,8 +155,9 @@ class _Runner:
         wishes: dict[str, Any],
         output: Output,
         loading: dict[str, Any],
+        choose: Callable[..., ModelVariant],
     ) -> None:
-        """``loading``: arguments of ``create_session``."""
+        """``loading``: arguments of ``create_session``; ``choose``: as ``ModelPackage.best_variant``."""
         self.expected_placement = ExpectedPlacement()
         self.package = package
         self.verify: bool = loading["verify"]
@@ -154,11 +173,11 @@ class _Runner:
             if wishes.pop("variant", None) is not None:
                 raise UsageError("--variant needs --component: the package has several component models")
             self.component = None
-            self.variants = package.best_variants(**wishes)
+            self.variants = {each.name: choose(each.name, **wishes) for each in package.component_models}
             sessions = {name: chosen.create_session(**loading) for name, chosen in self.variants.items()}
             self.session: Any = PipelineSession(info, sessions)
         else:
-            chosen = package.best_variant(component, **wishes)
+            chosen = choose(component, **wishes)
             self.component = chosen.component_name
             self.variants = {chosen.component_name: chosen}
             self.session = chosen.create_session(**loading)

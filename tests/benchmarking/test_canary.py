@@ -15,8 +15,9 @@ from ortpkg.api.canary import best_variant_by_canary
 from ortpkg.benchmarking.canary import check_variant
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.measure import Plan, Workload
+from ortpkg.benchmarking.record_store import stored_records
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import NoSuitableVariantError
+from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
 from ortpkg.package.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
 from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, add_samples, command_line, scale_model
@@ -130,3 +131,23 @@ def test_the_next_best_is_taken_and_the_user_is_told(tried: Tried) -> None:
     assert "CHOSE cpu" in told
     assert "npu" in tried.ortpkg("quarantine").out
     assert tried.choose().split() == ["CHOSE", "cpu"]
+
+
+def test_run_with_a_canary_takes_the_next_best_and_says_why(tried: Tried) -> None:
+    done = tried.ortpkg("run", tried.root, "--canary", "--trust", "--json")
+    assert done.code == 0, done.err
+    assert done.json["ran"][0]["variant"] == "cpu"
+    assert "warning: 'npu' is not used on FaultyExecutionProvider (faulty)" in done.err
+    assert "SIGABRT" in done.err
+    again = tried.ortpkg("run", tried.root, "--trust", "--json")
+    assert (again.code, again.json["ran"][0]["variant"]) == (0, "cpu")
+
+
+def test_damage_is_not_taken_for_a_failure_of_the_backend(scale_package: Path) -> None:
+    package = ortpkg.ModelPackage(scale_package)
+    model = package.info.components[0].variants[0].model_path
+    assert model is not None
+    model.write_bytes(model.read_bytes()[:-1])
+    with pytest.raises(DigestMismatchError):
+        best_variant_by_canary(package, backend="embedded")
+    assert stored_records() == ()
