@@ -7,6 +7,7 @@ import pickle
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -232,12 +233,12 @@ def test_an_update_while_the_session_is_made_is_noticed(root: Path, monkeypatch:
     variant = best(root)
     make_session = ortpkg.ModelVariant._session
 
-    def exchange(self: ortpkg.ModelVariant, *arguments: object) -> object:
+    def exchange(self: ortpkg.ModelVariant, *arguments: Any, **options: Any) -> object:
         path = root / "models/model/big/data/weights.bin"
         other = path.with_name("other")
         other.write_bytes(bytes(path.stat().st_size))
         other.replace(path)
-        return make_session(self, *arguments)  # type: ignore[arg-type]
+        return make_session(self, *arguments, **options)
 
     monkeypatch.setattr(ortpkg.ModelVariant, "_session", exchange)
 
