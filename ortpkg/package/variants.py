@@ -120,4 +120,16 @@ def alike(variants: Sequence[VariantInfo]) -> Sequence[Alike]:
     """
     if isinstance(variants, LazyVariants):
         return variants.alike
-    return [Alike(each.constraints, each.provider_options, [place]) for place, each in enumerate(variants)]
+    groups: dict[tuple[object, ...], Alike] = {}
+    for place, each in enumerate(variants):
+        stated, options = each.constraints, each.provider_options
+        # The texts themselves: hashing and comparing constraints takes several times as long.
+        key: tuple[object, ...] = (stated.ep, stated.device, stated.architecture, stated.ep_compatibility_info)
+        if options:
+            key = (*key, *options.items())
+        group = groups.get(key)
+        if group is None:
+            groups[key] = Alike(stated, options, [place])
+        else:
+            group.places.append(place)
+    return list(groups.values())

@@ -1,18 +1,20 @@
 """Judges the variants of a component on every EP device, and finds the best: the inner loop of a selection.
 
-Most variants are never looked at: those that require the same are judged together, and whether one fits is asked in the
-order of rank, until one does. The rest is judged when somebody reads the verdicts.
+Most variants are never looked at. Those that require the same but for their compatibility strings are of one kind; the
+rules say what rank a kind can have at best on an EP device, and variants are judged in that order, until none that is
+left can be better than the best. The rest is judged when somebody reads the verdicts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import merge
+from heapq import heapify, heappop, heappush, heapreplace
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.package.variants import alike
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.fit import FitContext, concern_of, judge_fit
 from ortpkg.selection.matches_variant import Judgement, MatchContext, Requirements, matches_variant, unavailable_ep
 from ortpkg.selection.policies import Policy, device_kind
@@ -31,12 +33,19 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Variants that require the same, by their positions in the package: the rules of matching judge them once."""
+class Kind:
+    """Variants that require the same, but for what their compatibility strings say.
+
+    Attributes:
+        requirements: without a compatibility string.
+        members: each variant's position in the package and its compatibility string, None where it has none; in the
+            order of positions.
+        is_rated: whether any has one.
+    """
 
     requirements: Requirements
-    outcomes: tuple[Outcome, ...]
-    members: list[int] = field(default_factory=list)
+    members: list[tuple[int, str | None]] = field(default_factory=list)
+    is_rated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +72,13 @@ class Judges:
         self, variants: Sequence[VariantInfo], context: MatchContext, policy: Policy, fit: FitContext | None
     ) -> None:
         self.variants = variants
-        self.groups = _judge_groups(variants, context, policy)
+        self.kinds = _kinds_of(variants)
+        self._context = context
+        self._policy = policy
         self._fit = fit
         self._uses_measurements = policy.uses_measurements
+        self._outcomes: dict[tuple[Requirements, int], Outcome] = {}
+        self._of_other_eps: dict[tuple[str, int], Outcome] = {}
 
     def winner(self) -> Candidate | None:
         """The best of all that fits."""
@@ -74,9 +87,9 @@ class Judges:
 
     def candidates(self) -> Iterator[Candidate]:
         """Every variant on every EP device, in declaration order."""
-        group_of = {declared_at: group for group in self.groups for declared_at in group.members}
+        places = {declared_at: (kind, info) for kind in self.kinds for declared_at, info in kind.members}
         for declared_at in range(len(self.variants)):
-            for outcome in group_of[declared_at].outcomes:
+            for outcome in self._all_outcomes(_with_info(*places[declared_at])):
                 yield self._candidate(outcome, declared_at)
 
     def recorded(self) -> Iterator[Candidate]:
@@ -84,10 +97,11 @@ class Judges:
         index = None if self._fit is None else self._fit.records
         if index is None:
             return
-        for group in self.groups:
-            for declared_at in group.members:
+        for kind in self.kinds:
+            for declared_at, info in kind.members:
                 if self.variants[declared_at].name in index.variants:
-                    yield from (self._candidate(outcome, declared_at) for outcome in group.outcomes)
+                    outcomes = self._all_outcomes(_with_info(kind, info))
+                    yield from (self._candidate(outcome, declared_at) for outcome in outcomes)
 
     def tied_with(self, winner: Candidate, length: int) -> tuple[str, ...]:
         """Names of the other variants whose rank begins with the same ``length`` numbers, in declaration order."""
@@ -96,11 +110,13 @@ class Judges:
         standing = best[len(MEASURED_STANDING_OF_NONE) :] if self._uses_measurements else best
         tied = {
             declared_at
-            for group in self.groups
-            for outcome in group.outcomes
-            if outcome.standing == standing
-            for declared_at in group.members
-            if (rank := self._candidate(outcome, declared_at).rank) is not None and rank[:length] == best
+            for kind in self.kinds
+            for at_best in self._at_best(kind)
+            if at_best.standing is not None and at_best.standing <= standing
+            for declared_at, info in kind.members
+            if (outcome := self._rated(at_best, kind, info)).standing == standing
+            and (rank := self._candidate(outcome, declared_at).rank) is not None
+            and rank[:length] == best
         }
         names = (self.variants[declared_at] for declared_at in sorted(tied))
         return tuple(each.name for each in names if each is not winner.variant)
@@ -110,16 +126,94 @@ class Judges:
         return min(measured, key=lambda each: each.rank or (), default=None)
 
     def _in_order(self) -> Iterator[Candidate]:
-        """What the rules of matching let pass, best first; each is made when it is asked for."""
-        by_standing: dict[tuple[int, ...], list[tuple[Group, Outcome]]] = {}
-        for group in self.groups:
-            for outcome in group.outcomes:
-                if outcome.standing is not None:
-                    by_standing.setdefault(outcome.standing, []).append((group, outcome))
-        for standing in sorted(by_standing):
-            places = (_places(group, outcome) for group, outcome in by_standing[standing])
-            for declared_at, _, outcome in merge(*places, key=lambda place: place[:2]):
-                yield self._candidate(outcome, declared_at)
+        """What the rules of matching let pass, best first; each is judged and made when it is asked for.
+
+        A heap of rows: for each kind and EP device its next variant, with the rank that it can have at best; and
+        variants whose rating has told their rank. What comes first and is rated is the best: nothing left has less.
+        """
+        rows: list[tuple[tuple[int, ...], Outcome, Kind | None, int]] = [
+            ((*at_best.standing, kind.members[0][0], at_best.ep_device_at), at_best, kind, 0)
+            for kind in self.kinds
+            for at_best in self._at_best(kind)
+            if at_best.standing is not None
+        ]
+        heapify(rows)  # ranks differ in the variant or the EP device: nothing behind them is compared
+        while rows:
+            rank, outcome, kind, row_at = rows[0]
+            if kind is None:
+                heappop(rows)
+                yield self._candidate(outcome, rank[-2])
+                continue
+            declared_at, info = kind.members[row_at]
+            if row_at + 1 < len(kind.members):
+                next_rank = (*rank[:-2], kind.members[row_at + 1][0], rank[-1])
+                heapreplace(rows, (next_rank, outcome, kind, row_at + 1))
+            else:
+                heappop(rows)
+            rated = self._rated(outcome, kind, info)
+            if rated.standing == outcome.standing:
+                yield self._candidate(rated, declared_at)
+            elif rated.standing is not None:
+                heappush(rows, ((*rated.standing, declared_at, rank[-1]), rated, None, 0))
+
+    def _at_best(self, kind: Kind) -> Iterator[Outcome]:
+        """What the rules say of a kind on each EP device that it names, if every compatibility string is OPTIMAL."""
+        requirements = kind.requirements
+        for ep_device_at, ep_device in enumerate(self._context.ep_devices):
+            if requirements.ep is None or requirements.ep == ep_device.ep_name:
+                outcome = self._outcome(requirements, ep_device_at)
+                if kind.is_rated and outcome.standing is not None:
+                    standing = self._standing(outcome.judgement, requirements, ep_device_at, is_optimal=True)
+                    outcome = replace(outcome, standing=standing)
+                yield outcome
+
+    def _rated(self, at_best: Outcome, kind: Kind, info: str | None) -> Outcome:
+        """What the rules say of a kind's variant with a compatibility string, where ``at_best`` is what it can be."""
+        if not kind.is_rated:
+            return at_best
+        return self._outcome(_with_info(kind, info), at_best.ep_device_at)
+
+    def _all_outcomes(self, requirements: Requirements) -> Iterator[Outcome]:
+        """What the rules say on each EP device; on one of another EP it is the same for every variant of an EP."""
+        unavailable = unavailable_ep(requirements, self._context)
+        if unavailable is not None:
+            yield Outcome(ep_device=None, ep_device_at=0, judgement=unavailable, standing=None)
+            return
+        ep = requirements.ep
+        for ep_device_at, ep_device in enumerate(self._context.ep_devices):
+            if ep is None or ep == ep_device.ep_name:
+                yield self._outcome(requirements, ep_device_at)
+                continue
+            outcome = self._of_other_eps.get((ep, ep_device_at))
+            if outcome is None:
+                outcome = self._of_other_eps[ep, ep_device_at] = self._judge(requirements, ep_device_at)
+            yield outcome
+
+    def _outcome(self, requirements: Requirements, ep_device_at: int) -> Outcome:
+        """Judged once: an EP that is asked twice may not answer twice alike."""
+        key = (requirements, ep_device_at)
+        outcome = self._outcomes.get(key)
+        if outcome is None:
+            outcome = self._outcomes[key] = self._judge(requirements, ep_device_at)
+        return outcome
+
+    def _judge(self, requirements: Requirements, ep_device_at: int) -> Outcome:
+        ep_device = self._context.ep_devices[ep_device_at]
+        judgement = matches_variant(requirements, ep_device, self._context)
+        standing = None if judgement.code is not None else self._standing(judgement, requirements, ep_device_at)
+        return Outcome(ep_device=ep_device, ep_device_at=ep_device_at, judgement=judgement, standing=standing)
+
+    def _standing(
+        self, judgement: Judgement, requirements: Requirements, ep_device_at: int, *, is_optimal: bool = False
+    ) -> tuple[int, ...]:
+        ep_device = self._context.ep_devices[ep_device_at]
+        return standing_of(
+            device_preference=self._policy.preference(device_kind(ep_device, self._context.hardware)),
+            compatibility=CompiledModelCompatibility.OPTIMAL if is_optimal else judgement.compatibility,
+            architecture_distance=judgement.architecture_distance,
+            names_ep=requirements.ep is not None,
+            backend=ep_device.backend,
+        )
 
     def _candidate(self, outcome: Outcome, declared_at: int) -> Candidate:
         variant = self.variants[declared_at]
@@ -134,65 +228,29 @@ class Judges:
         return Candidate(variant=variant, ep_device=outcome.ep_device, judgement=judgement, rank=rank)
 
 
-def _places(group: Group, outcome: Outcome) -> Iterator[tuple[int, int, Outcome]]:
-    return ((declared_at, outcome.ep_device_at, outcome) for declared_at in group.members)
-
-
-def _judge_groups(variants: Sequence[VariantInfo], context: MatchContext, policy: Policy) -> list[Group]:
-    """What the rules of matching say, by groups of variants that require the same."""
-    preferences = [policy.preference(device_kind(ep_device, context.hardware)) for ep_device in context.ep_devices]
-    groups: dict[tuple[object, ...], Group] = {}
-    of_other_eps: dict[tuple[str, int], Outcome] = {}
+def _kinds_of(variants: Sequence[VariantInfo]) -> list[Kind]:
+    """In the order of their first mention."""
+    kinds: dict[tuple[object, ...], Kind] = {}
     for like in alike(variants):
-        stated = like.constraints
+        stated, places = like.constraints, like.places
+        info = stated.ep_compatibility_info or None
         option = device_option_of(like) if like.provider_options else None
-        key = (stated.ep, stated.device, stated.architecture, stated.ep_compatibility_info, option)
-        group = groups.get(key)
-        if group is None:
-            requirements = Requirements.of(like)
-            outcomes = tuple(_outcomes(requirements, context, preferences, of_other_eps))
-            group = groups[key] = Group(requirements=requirements, outcomes=outcomes)
-        group.members.extend(like.places)
-    for group in groups.values():
-        group.members.sort()
-    return list(groups.values())
+        key = (stated.ep, stated.device, stated.architecture, option, info is None)
+        kind = kinds.get(key)
+        if kind is None:
+            requirements = Requirements.of(stated, option)
+            kind = kinds[key] = Kind(requirements=requirements, is_rated=info is not None)
+        if len(places) == 1:
+            kind.members.append((places[0], info))
+        else:
+            kind.members.extend([(declared_at, info) for declared_at in places])
+    for kind in kinds.values():
+        kind.members.sort()
+    return list(kinds.values())
 
 
-def _outcomes(
-    requirements: Requirements,
-    context: MatchContext,
-    preferences: Sequence[int],
-    of_other_eps: dict[tuple[str, int], Outcome],
-) -> Iterator[Outcome]:
-    """What the rules say on each EP device; on one of another EP it is the same for every variant of an EP."""
-    unavailable = unavailable_ep(requirements, context)
-    if unavailable is not None:
-        yield Outcome(ep_device=None, ep_device_at=0, judgement=unavailable, standing=None)
-        return
-    ep = requirements.ep
-    for ep_device_at, ep_device in enumerate(context.ep_devices):
-        if ep is None or ep == ep_device.ep_name:
-            yield _outcome(requirements, context, ep_device_at, preferences[ep_device_at])
-            continue
-        outcome = of_other_eps.get((ep, ep_device_at))
-        if outcome is None:
-            outcome = of_other_eps[ep, ep_device_at] = _outcome(requirements, context, ep_device_at, 0)
-        yield outcome
-
-
-def _outcome(requirements: Requirements, context: MatchContext, ep_device_at: int, preference: int) -> Outcome:
-    ep_device = context.ep_devices[ep_device_at]
-    judgement = matches_variant(requirements, ep_device, context)
-    standing = None
-    if judgement.code is None:
-        standing = standing_of(
-            device_preference=preference,
-            compatibility=judgement.compatibility,
-            architecture_distance=judgement.architecture_distance,
-            names_ep=requirements.ep is not None,
-            backend=ep_device.backend,
-        )
-    return Outcome(ep_device=ep_device, ep_device_at=ep_device_at, judgement=judgement, standing=standing)
+def _with_info(kind: Kind, info: str | None) -> Requirements:
+    return kind.requirements if info is None else kind.requirements.with_compatibility_info(info)
 
 
 def _with_fit(judgement: Judgement, variant: VariantInfo, ep_device_at: int, fit: FitContext) -> Judgement:

@@ -16,11 +16,10 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
-from ortpkg.package.package_info import VariantInfo
-from ortpkg.package.variants import Alike
+from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.measurements import Measurement
-from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
+from ortpkg.selection.provider_option_devices import named_device_types
 from ortpkg.selection.verdict import ReasonCode
 
 #: A distance that is farther than every known one.
@@ -40,14 +39,23 @@ class Requirements:
     device_option: tuple[str, str] | None
 
     @classmethod
-    def of(cls, variant: VariantInfo | Alike) -> Requirements:
-        constraints = variant.constraints
+    def of(cls, constraints: Constraints, device_option: tuple[str, str] | None) -> Requirements:
+        """What variants of these constraints require, but for their compatibility string."""
         return cls(
             ep=None if constraints.ep is None else resolve_ep_name(constraints.ep),
             device=None if not constraints.device else constraints.device.lower(),
             architecture=constraints.architecture or None,
-            compatibility_info=constraints.ep_compatibility_info or None,
-            device_option=device_option_of(variant),
+            compatibility_info=None,
+            device_option=device_option,
+        )
+
+    def with_compatibility_info(self, info: str) -> Requirements:
+        return Requirements(
+            ep=self.ep,
+            device=self.device,
+            architecture=self.architecture,
+            compatibility_info=info,
+            device_option=self.device_option,
         )
 
 

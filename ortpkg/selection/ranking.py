@@ -35,7 +35,7 @@ _COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
     CompiledModelCompatibility.PREFER_RECOMPILATION: 2,
 }
 #: Fastest known first; a plug-in (any other name) stands before the embedded engine, which is always there.
-_BACKEND_ORDER: dict[str, int] = {"openvino": 0, "onnxruntime": 1, "embedded": 3}
+_BACKEND_ORDER: dict[str, int] = {"openvino": 0, "onnxruntime": 1, "embedded": 3, "prepack": 4}
 _PLUGIN_BACKEND = 2
 
 
@@ -44,10 +44,24 @@ def order_devices(ep_devices: Iterable[EpDevice], policy: Policy, hardware: Sequ
 
     The result is the same for every order of discovery (K22: ordering is a step of its own).
     """
-    return sorted(ep_devices, key=lambda ep_device: _canonical(ep_device, policy, hardware))
+    rows = [(_first_key(ep_device, policy, hardware), ep_device) for ep_device in ep_devices]
+    if len({key for key, _ in rows}) < len(rows):  # few machines have several devices that are equal so far
+        return [row[1] for row in sorted(rows, key=lambda row: (row[0], _second_key(row[1])))]
+    return [row[1] for row in sorted(rows, key=lambda row: row[0])]
 
 
-def _canonical(ep_device: EpDevice, policy: Policy, hardware: Sequence[HardwareDevice]) -> tuple[object, ...]:
+def _first_key(ep_device: EpDevice, policy: Policy, hardware: Sequence[HardwareDevice]) -> tuple[int | str, ...]:
+    return (
+        policy.preference(device_kind(ep_device, hardware)),
+        backend_preference(ep_device.backend),
+        ep_priority(ep_device.ep_name),
+        ep_device.ep_name,
+        ep_device.backend,
+        ep_device.device is None,
+    )
+
+
+def _second_key(ep_device: EpDevice) -> tuple[object, ...]:
     device = ep_device.device
     facts: tuple[object, ...] = ()
     if device is not None:
@@ -66,12 +80,6 @@ def _canonical(ep_device: EpDevice, policy: Policy, hardware: Sequence[HardwareD
             -(device.free_memory_nbytes or 0),
         )
     return (
-        policy.preference(device_kind(ep_device, hardware)),
-        backend_preference(ep_device.backend),
-        ep_priority(ep_device.ep_name),
-        ep_device.ep_name,
-        ep_device.backend,
-        device is None,
         facts,
         sorted(ep_device.ep_metadata.items()),
         sorted(ep_device.ep_options.items()),

@@ -23,7 +23,7 @@ def selection_warnings(
     yield from _passed_over(recorded)
     if winner is not None:
         yield from _winner_warnings(winner)
-    if not any(_covers_cpu(group.requirements) for group in judges.groups):
+    if not any(_covers_cpu(kind.requirements) for kind in judges.kinds):
         # A package without a variant for a bare CPU leaves machines without accelerators with nothing.
         name = quoted(component_name)
         yield f"no variant of component {name} covers a CPU: nothing fits a machine without accelerators"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,15 @@ def test_makes_a_variant_once_and_only_where_somebody_looks() -> None:
 
 def test_groups_positions_by_first_mention() -> None:
     assert [group.places for group in alike(lazy("b1", "a1", "b2", "a2", "b3"))] == [[0, 2, 4], [1, 3]]
-    assert [group.places for group in alike((make("a1"), make("a2")))] == [[0], [1]]
+
+
+def test_groups_variants_made_by_hand_by_what_they_state() -> None:
+    def stating(ep: str, **options: str) -> VariantInfo:
+        return replace(make("v"), constraints=Constraints(ep=ep), provider_options=options)
+
+    variants = (stating("a"), stating("b"), stating("a"), stating("a", x="1"), stating("a", x="2"), stating("a", x="1"))
+    assert [group.places for group in alike(variants)] == [[0, 2], [1], [3, 5], [4]]
+    assert alike(variants)[3].provider_options == {"x": "2"}
 
 
 def test_what_is_alike_states_the_same(tmp_path: Path) -> None:

@@ -89,9 +89,31 @@ def test_compatibility_is_judged_on_each_device_by_itself(machines: Any, make_va
         asked.append((ep_device.device.name, info))
         return CompiledModelCompatibility.OPTIMAL
 
-    select(machines["core-ultra"], [make_variant("v", ep="openvino", compat="blob")], compatibility=rate)
+    selection = select(machines["core-ultra"], [make_variant("v", ep="openvino", compat="blob")], compatibility=rate)
 
+    assert len(selection.verdicts) == 4, "somebody looks: on three devices, and on an EP that is another"
     assert asked == [("AI Boost", "blob"), ("Arc", "blob"), ("Core Ultra", "blob")]
+
+
+def test_compatibility_is_asked_only_where_it_can_change_the_choice_until_somebody_looks(
+    machines: Any, make_variant: Any, select: Any
+) -> None:
+    asked: list[str] = []
+
+    def rate(_ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
+        asked.append(info)
+        return CompiledModelCompatibility[info.partition(" ")[0]]
+
+    infos = ["UNSUPPORTED 0", "PREFER_RECOMPILATION 1", "OPTIMAL 2", "OPTIMAL 3", "PREFER_RECOMPILATION 4"]
+    made = [make_variant(f"v{at}", ep="openvino", device="npu", compat=info) for at, info in enumerate(infos)]
+
+    selection = select(machines["core-ultra"], made, compatibility=rate)
+    assert selection.best.variant.name == "v2"
+    assert asked == infos[:3]
+
+    assert selection.ties == ("v3",)
+    assert {verdict.variant.name for verdict in selection.verdicts} == {"v0", "v1", "v2", "v3", "v4"}
+    assert asked == infos, "each string once for the one NPU"
 
 
 @pytest.mark.requirement("K08")
