@@ -10,6 +10,8 @@ from __future__ import annotations
 CPU_EP = "CPUExecutionProvider"
 OPENVINO_EP = "OpenVINOExecutionProvider"
 QNN_EP = "QNNExecutionProvider"
+#: Of ortpkg's own, not ONNX Runtime's: used only where it is named.
+PREPACK_EP = "PrepackExecutionProvider"
 
 #: Full names, best first: ONNX Runtime's default priority order. CPU is last.
 KNOWN_EPS: tuple[str, ...] = (
@@ -88,6 +90,8 @@ _FULL_NAMES = {
     **{_squeezed(name): name for name in KNOWN_EPS},
     **{_squeezed(name).removesuffix(_SUFFIX): name for name in KNOWN_EPS},
     **EP_ALIASES,
+    _squeezed(PREPACK_EP): PREPACK_EP,
+    "prepack": PREPACK_EP,
 }
 
 
@@ -108,7 +112,12 @@ def is_known_ep(name: str) -> bool:
 
 
 def ep_priority(name: str) -> int:
-    """ONNX Runtime's default priority, 0 best; a provider not on its list (a plug-in) comes before Azure and CPU."""
+    """ONNX Runtime's default priority, 0 best; a provider not on its list (a plug-in) comes before Azure and CPU.
+
+    Ours comes last: it runs no plain model better than the CPU provider does.
+    """
+    if name == PREPACK_EP:
+        return len(_PRIORITIES)
     return _PRIORITIES.get(name, _PRIORITIES["AzureExecutionProvider"] - 1)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ortpkg.selection.verdict import Selection
 
 _MOST_QUOTED_CHARACTERS = 200
+_MOST_MESSAGE_CHARACTERS = 2000
 
 
 class StatusCode(StrEnum):
@@ -105,6 +106,13 @@ def quoted(text: object) -> str:
     if len(shown) > _MOST_QUOTED_CHARACTERS:
         shown = shown[: _MOST_QUOTED_CHARACTERS - 1] + "…"
     return repr(shown)
+
+
+def printable(error: BaseException) -> str:
+    """An error's text with control characters escaped and its length bounded: it may quote the model."""
+    text = str(error) or type(error).__name__
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return escaped if len(escaped) <= _MOST_MESSAGE_CHARACTERS else escaped[: _MOST_MESSAGE_CHARACTERS - 1] + "…"
 
 
 class OrtpkgError(Exception):

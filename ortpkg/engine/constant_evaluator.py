@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.engine.execution_frame import printable
-from ortpkg.engine.op_kernel_info import make_compute
 from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import OrtpkgError, RunError
+from ortpkg.errors import OrtpkgError, RunError, printable
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.schemas import constraint_types
 from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.kernels.op_kernel_info import make_compute
 from ortpkg.providers.execution_provider import ExecutionProvider
 
 

@@ -19,7 +19,7 @@ from ortpkg.engine.allocation_planner import AllocKind
 from ortpkg.engine.execution_plan import ABSENT
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError, RunError, quoted
+from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError, RunError, printable, quoted
 from ortpkg.kernels.op_kernel import Compute, Tensor, Value
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ortpkg.engine.workspace import Workspace
 
 _LEAST_COUNTED_NBYTES = 1 << 16
-_MOST_MESSAGE_CHARACTERS = 2000
 
 
 class OutputSlot(NamedTuple):
@@ -274,13 +273,6 @@ def run_error(error: Exception, instruction: Instruction) -> OrtpkgError:
             f"{where} failed: out of memory: {printable(error)}", limit="memory", node_name=instruction.node_name
         )
     return RunError(f"{where} failed: {printable(error)}", node_name=instruction.node_name)
-
-
-def printable(error: BaseException) -> str:
-    """An error's text with control characters escaped and its length bounded: it may quote the model."""
-    text = str(error) or type(error).__name__
-    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-    return escaped if len(escaped) <= _MOST_MESSAGE_CHARACTERS else escaped[: _MOST_MESSAGE_CHARACTERS - 1] + "…"
 
 
 def _as_shaped(buffer: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:

@@ -155,7 +155,9 @@ def _conv(info: OpKernelInfo) -> Compute:
     activation = fused_activation(info)
     constant = info.constant_input(1)
     # A float32 constant is used where it lies; only narrow floats need another copy.
-    prepared = None if constant is None or widened(constant) is constant else widened(constant)
+    prepared = None
+    if constant is not None and widened(constant) is not constant:
+        prepared = info.prepacked("weight", lambda: widened(constant))
 
     def compute(
         context: OpKernelContext, x: Tensor, weight: Tensor, bias: Tensor | None = None, residual: Tensor | None = None

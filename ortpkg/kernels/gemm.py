@@ -50,7 +50,7 @@ def _widened_constant(info: OpKernelInfo, slot: int) -> Tensor | None:
     value = info.constant_input(slot)
     if value is None or widened(value) is value:
         return None
-    return widened(value)
+    return info.prepacked(f"input {slot}", lambda: widened(value))
 
 
 @kernel("MatMul", since=(1, 9, 13), types={"T": NUMBERS})

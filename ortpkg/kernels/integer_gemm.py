@@ -53,11 +53,16 @@ def largest_centred(x: Tensor, zero_point: Tensor | None) -> float:
 def integer_matrix(b: Tensor, zero_point: Tensor | None) -> IntegerMatrix:
     """Lays out a right-hand side; ``zero_point`` is one, or one per column (or broadcasts with ``b``)."""
     values = centred(b, zero_point)
+    return IntegerMatrix(values, *bounds_of(values))
+
+
+def bounds_of(values: Tensor) -> tuple[float, float]:
+    """The largest magnitude in a right-hand side (as float32 integers), and the largest sum of a column's."""
     magnitudes = np.abs(values)
     if not magnitudes.size:
-        return IntegerMatrix(values, 0.0, 0.0)
+        return 0.0, 0.0
     columns = magnitudes.sum(axis=-2, dtype=np.float64) if values.ndim > 1 else magnitudes.sum(dtype=np.float64)
-    return IntegerMatrix(values, float(magnitudes.max()), float(np.max(columns)))
+    return float(magnitudes.max()), float(np.max(columns))
 
 
 def exact_matmul(a: Tensor, a_largest: float, b: IntegerMatrix, *, extra: float = 0.0) -> Tensor:

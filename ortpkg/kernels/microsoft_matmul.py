@@ -143,7 +143,8 @@ def matmul_nbits(info: OpKernelInfo) -> Compute:
     if constant_weights is not None and constant_scales is not None:
         is_constant = all(x is not None or not is_given for x, is_given in zip(constants, given, strict=True))
         if is_constant:
-            prepared = unpacked(constant_weights, constant_scales, constant_points, constant_groups)
+            weights, scales = constant_weights, constant_scales
+            prepared = info.prepacked("weights", lambda: unpacked(weights, scales, constant_points, constant_groups))
 
     def compute(
         context: OpKernelContext,

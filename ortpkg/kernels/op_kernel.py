@@ -33,6 +33,9 @@ import numpy.typing as npt
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ValueType
 
+#: Goes up when a kernel's layout of its constants changes: what was kept of the old one is then refused.
+KERNEL_LAYOUT_VERSION = 1
+
 Tensor = npt.NDArray[Any]
 #: An array, or a list (sequence), None or a value (optional), a dict (map), or a sparse tensor.
 Value = Any
@@ -92,6 +95,15 @@ class OpKernelInfo(Protocol):
 
     def constant_input(self, slot: int) -> Tensor | None:
         """The value of an input that is constant, else None. Read-only; lay it out anew rather than change it."""
+        ...
+
+    def prepacked(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """A constant of the node in the layout that the kernel computes with: ``make()``, or what was kept of it.
+
+        Compiled contexts keep what ``make`` returned and hand it out, mapped from their file, instead of making it
+        again. ``name`` is unique in the node. Read-only, and a function of the node's attributes, types and constants
+        alone; a change to a layout goes with a new ``KERNEL_LAYOUT_VERSION``.
+        """
         ...
 
     def input_type(self, slot: int) -> ValueType | None: ...

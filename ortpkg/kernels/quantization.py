@@ -9,6 +9,7 @@ from ortpkg.graph.types import numpy_dtype
 from ortpkg.kernels.integer_gemm import (
     IntegerMatrix,
     as_int32,
+    bounds_of,
     centred,
     exact_matmul,
     integer_matrix,
@@ -110,7 +111,9 @@ def prepared_matrix(info: OpKernelInfo, slot: int, zero_point_slot: int) -> Inte
     zero_point = info.constant_input(zero_point_slot) if has_zero_point else None
     if has_zero_point and zero_point is None:
         return None
-    return integer_matrix(b, per_column(zero_point))
+    values = info.prepacked("matrix", lambda: integer_matrix(b, per_column(zero_point)).values)
+    bounds = info.prepacked("bounds", lambda: np.array(bounds_of(values)))
+    return IntegerMatrix(values, float(bounds[0]), float(bounds[1]))
 
 
 def integer_product(a: Tensor, a_zero_point: Tensor | None, b: IntegerMatrix) -> Tensor:

@@ -73,6 +73,7 @@ class CompilingProvider(ExecutionProvider):
     ) -> None:
         super().__init__(name, ep_devices=ep_devices, options=options)
         self._context_nodes: list[Node] = []
+        self._writer: EpContextWriter | None = None
         #: Its own main EPContext nodes, found when it was asked for capabilities.
         self._mains: list[EpContextAttributes] = []
 
@@ -137,11 +138,15 @@ class CompilingProvider(ExecutionProvider):
             if self.ep_context.enable:
                 kept.append((fused, self._entry(fused, compiled[-1])))
         if kept:
-            writer = EpContextWriter(self.name, self.context_sources[0], self.ep_context)
-            self._context_nodes += writer.keep([fused.node for fused, _ in kept], [entry for _, entry in kept])
+            self._context_nodes += self._context_writer().keep(
+                [fused.node for fused, _ in kept], [entry for _, entry in kept]
+            )
         return [NodeComputeInfo(compute=_compute, create_state=_hands_out(each)) for each in compiled]
 
     def get_ep_context_nodes(self) -> list[Node]:
+        """Writes the binary of what was compiled so far, if that was not done, and returns the nodes (E19, E20)."""
+        if self.ep_context.enable:
+            self._context_writer().finish()
         return list(self._context_nodes)
 
     # --- claims ------------------------------------------------------------------------------------------------------
@@ -177,6 +182,11 @@ class CompilingProvider(ExecutionProvider):
                 f"{self.name} cannot compile partition {quoted(fused.node.name)}: {_first_line(error)}",
                 ep_name=self.name,
             ) from error
+
+    def _context_writer(self) -> EpContextWriter:
+        if self._writer is None:
+            self._writer = EpContextWriter(self.name, self.context_sources[0], self.ep_context)
+        return self._writer
 
     def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:
         graph_digest, weights_digest = _digests(fused.body)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
 
 CONTEXT_ENABLE = "ep.context_enable"
 CONTEXT_FILE_PATH = "ep.context_file_path"
@@ -90,7 +90,8 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
         model_path: the model's file; None where it comes from memory.
 
     Raises InvalidSessionOptionError for a flag that is neither "0" nor "1", for generation from memory without a path
-    (E24), for a path that is a directory, or for a name of external initializers that is no plain file name.
+    (E24), for a path that is a directory, or for a name of external initializers that is no plain file name, and
+    SessionError for a context model that is there already, before anything is compiled.
     """
     path = entries.get(CONTEXT_FILE_PATH) or None
     options = EpContextOptions(
@@ -115,6 +116,11 @@ def _check_output(options: EpContextOptions) -> None:
     if options.model_path is not None and output.absolute() == options.model_path.absolute():
         raise InvalidSessionOptionError(
             f"{CONTEXT_FILE_PATH} {quoted(output)} is the source model itself", key=CONTEXT_FILE_PATH
+        )
+    if output.exists():
+        raise SessionError(
+            f"{CONTEXT_FILE_PATH}: {quoted(output)} exists already; delete it or name another file: a context model is "
+            f"never written over"
         )
 
 

@@ -22,7 +22,7 @@ MOST_EMBEDDED_NBYTES = 100 << 20
 
 
 class EpContextWriter:
-    """Writes what one session compiled."""
+    """Keeps what one session compiles, graph by graph, and writes the binary when all of it is there."""
 
     def __init__(self, ep_name: str, source: str, options: EpContextOptions) -> None:
         """
@@ -34,17 +34,20 @@ class EpContextWriter:
         self._ep_name = ep_name
         self._source = source
         self._options = options
+        self._entries: list[ContextEntry] = []
 
     def keep(self, fused: Sequence[Node], entries: Sequence[ContextEntry]) -> list[Node]:
-        """Writes the contexts and returns the EPContext nodes that lead to them, one per fused node.
+        """Takes the contexts of one graph and returns the EPContext nodes that lead to them, one per fused node.
 
-        Raises EpContextError where a context is too large to be embedded, or cannot be written.
+        The first one of each graph is a main node: whoever loads the model may come to its graphs in any order.
+
+        Raises EpContextError where a context is too large to be embedded, or a name comes twice.
         """
         options = self._options
         if options.embed_mode:
             payloads = [self._embedded(entry) for entry in entries]
         else:
-            path = self._write_binary(entries)
+            path = self._add_to_binary(entries)
             payloads = [self._relative(path).encode()] * len(entries)
         return [
             self._context_node(node, entry, payload, is_main=number == 0 or options.embed_mode)
@@ -62,17 +65,23 @@ class EpContextWriter:
             )
         return payload
 
-    def _write_binary(self, entries: Sequence[ContextEntry]) -> Path:
-        options = self._options
-        path = options.output_path.parent / options.binary_name(self._ep_name)
-        if not options.share:
-            write_context_file(path, self._ep_name, entries)
-            return path
-        workspace = shared_workspace(self._ep_name)
-        path = workspace.add(path, entries)
-        if options.stop_share:
-            workspace.stop()
-        return path
+    def finish(self) -> None:
+        """Writes the session's binary; of a group, only the last session does (E48). EpContextError where it cannot."""
+        entries, self._entries = self._entries, []
+        if entries:
+            write_context_file(self._binary_path, self._ep_name, entries)
+        if self._options.share and self._options.stop_share:
+            shared_workspace(self._ep_name).stop()
+
+    @property
+    def _binary_path(self) -> Path:
+        return self._options.output_path.parent / self._options.binary_name(self._ep_name)
+
+    def _add_to_binary(self, entries: Sequence[ContextEntry]) -> Path:
+        if self._options.share:
+            return shared_workspace(self._ep_name).add(self._binary_path, entries)
+        self._entries += entries
+        return self._binary_path
 
     def _relative(self, path: Path) -> str:
         folder = self._options.output_path.parent.absolute()

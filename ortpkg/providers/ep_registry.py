@@ -12,19 +12,22 @@ from dataclasses import dataclass
 from functools import cache
 
 from ortpkg.devices.hardware import HardwareDevice
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP, ep_priority, resolve_ep_name, suggest_ep_name
+from ortpkg.ep_names import CPU_EP, OPENVINO_EP, PREPACK_EP, ep_priority, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory, installed_distributions, list_ep_names
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS, Plugin, installed_plugins, load_plugin
+from ortpkg.providers.prepack_factory import PrepackEpFactory
 
 #: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed onnxruntime.
 BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
     OPENVINO_EP: OpenVinoEpFactory,
     CPU_EP: CpuEpFactory,
 }
+#: Built in too, but offered only where somebody names them: they run nothing that the others do not.
+NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {PREPACK_EP: PrepackEpFactory}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
     cannot be loaded.
     """
     name = resolve_ep_name(ep_name)
-    built_in = BUILT_IN_FACTORIES.get(name)
+    built_in = _built_in(name)
     if built_in is not None:
         _warn_of_name_clash(name)
         factory = built_in()
@@ -64,7 +67,7 @@ def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory 
     An embedded provider is this ortpkg's wherever a profile leaves its version open. Plug-ins are not imported. What an
     onnxruntime of that version has is asked in a child process; a failure is a None.
     """
-    built_in = BUILT_IN_FACTORIES.get(ep_name)
+    built_in = _built_in(ep_name)
     factory = built_in() if built_in is not None else None
     if factory is None or factory.backend != backend:
         factory = OnnxRuntimeEpFactory(ep_name) if backend == "onnxruntime" else None
@@ -90,12 +93,14 @@ def available_factories(hardware: Sequence[HardwareDevice], *, named: Collection
     A backend or plug-in that fails is left out and noted.
     """
     notes: list[str] = []
-    factories = [factory for factory in (build() for build in BUILT_IN_FACTORIES.values()) if factory.is_available()]
+    wanted = {resolve_ep_name(name) for name in named}
+    builds = [*BUILT_IN_FACTORIES.values(), *(build for name, build in NAMED_FACTORIES.items() if name in wanted)]
+    factories = [factory for factory in (build() for build in builds) if factory.is_available()]
     try:
         factories += [OnnxRuntimeEpFactory(name) for name in list_ep_names(hardware)]
     except ExecutionProviderError as error:
         notes.append(str(error))
-    for name in sorted({resolve_ep_name(name) for name in named} & set(installed_plugins())):
+    for name in sorted(wanted & set(installed_plugins())):
         factories += _factory_of_plugin(installed_plugins()[name], notes)
     if len(installed_distributions()) > 1:
         names = ", ".join(found.name for found in installed_distributions())
@@ -109,9 +114,13 @@ def plugin_names() -> tuple[str, ...]:
     return tuple(installed_plugins())
 
 
+def _built_in(name: str) -> Callable[[], EpFactory] | None:
+    return BUILT_IN_FACTORIES.get(name) or NAMED_FACTORIES.get(name)
+
+
 def _factory_of_plugin(plugin: Plugin, notes: list[str]) -> list[EpFactory]:
     """Its factory, if it can be used here; what is wrong with it, or hides others, becomes a note."""
-    if plugin.name in BUILT_IN_FACTORIES:
+    if _built_in(plugin.name) is not None:
         notes.append(_name_clash(plugin))
         return []
     if plugin.rivals:
@@ -137,7 +146,7 @@ def _name_clash(plugin: Plugin) -> str:
 
 
 def _unknown_message(asked: str, name: str, backend: str | None) -> str:
-    known = tuple(dict.fromkeys((*BUILT_IN_FACTORIES, *plugin_names())))
+    known = tuple(dict.fromkeys((*BUILT_IN_FACTORIES, *NAMED_FACTORIES, *plugin_names())))
     where = f" on backend {quoted(backend)}" if backend else " here"
     suggestion = suggest_ep_name(asked, known)
     hint = f"; did you mean {suggestion!r}?" if suggestion and suggestion != name else ""

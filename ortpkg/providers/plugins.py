@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "ortpkg.execution_providers"
 #: Names of the backends of our own; no plug-in can take them.
-BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime")
+BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime", "prepack")
 _FUNCTION = "ortpkg.providers.plugin_probe:check_plugin"
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP, resolve_ep_name
+from ortpkg.ep_names import CPU_EP, OPENVINO_EP, PREPACK_EP, resolve_ep_name
 from ortpkg.errors import InvalidSessionOptionError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_factory import EpFactory
@@ -18,7 +18,12 @@ _log = logging.getLogger(__name__)
 
 EMBEDDED = "embedded"
 #: What a backend runs when no provider is named.
-_DEFAULT_EP_OF_BACKEND: Mapping[str, str] = {EMBEDDED: CPU_EP, "openvino": OPENVINO_EP, "onnxruntime": CPU_EP}
+_DEFAULT_EP_OF_BACKEND: Mapping[str, str] = {
+    EMBEDDED: CPU_EP,
+    "openvino": OPENVINO_EP,
+    "onnxruntime": CPU_EP,
+    "prepack": PREPACK_EP,
+}
 
 ProviderName = str | tuple[str, Mapping[str, str]]
 

@@ -29,7 +29,6 @@ from ortpkg.engine.graph_partitioner import (
     partition_graph,
 )
 from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
-from ortpkg.engine.op_kernel_info import make_compute
 from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.profiler import Profiler
@@ -48,6 +47,7 @@ from ortpkg.graph.shape_inference import infer_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.op_kernel import Compute
+from ortpkg.kernels.op_kernel_info import make_compute
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.ep_context_options import ep_context_options
 from ortpkg.providers.execution_provider import Allocator, ExecutionProvider, GraphViewer

@@ -181,3 +181,34 @@ def test_the_checker_of_onnx_takes_the_context_model(model: Path) -> None:
     state_of(model, FakeCompiler(), ep_context_enable="1")
     onnx.checker.check_model(onnx.load(model.parent / "net_ctx.onnx"))
     assert "EPContext" not in TEXT
+
+
+@pytest.mark.requirement("E25")
+def test_partitions_of_sub_graphs_lie_in_the_same_binary(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    g (bool c, float[2] x) => (float[2] y)
+    {
+        e = Exp(x)
+        y = If(c) <then_branch = t () => (float[2] p) { p = Exp(e) }, else_branch = f () => (float[2] q) { q = MatMul(e, w) }>
+    }"""  # noqa: E501 - a branch on a line
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(2, dtype=np.float32), "w"))
+    path = tmp_path / "net.onnx"
+    onnx.save(proto, path)
+    state_of(path, FakeCompiler(), ep_context_enable="1")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["net.onnx", "net_ctx.onnx", "net_fake.bin"]
+    assert len(open_context_file(tmp_path / "net_fake.bin", ep_name=NAME).names) == 3
+    provider = FakeCompiler()
+    state = state_of(tmp_path / "net_ctx.onnx", provider)
+    x = np.array([1, 2], np.float32)
+    np.testing.assert_allclose(run(state, np.array(True), x)[0], np.exp(np.exp(x)), rtol=1e-5)
+    np.testing.assert_allclose(run(state, np.array(False), x)[0], np.exp(x), rtol=1e-5)
+    assert provider.compiled == []
+
+
+def test_an_existing_context_model_is_found_before_anything_is_compiled(model: Path) -> None:
+    state_of(model, FakeCompiler(), ep_context_enable="1")
+    provider = FakeCompiler()
+    with pytest.raises(SessionError, match="exists already"):
+        state_of(model, provider, ep_context_enable="1")
+    assert provider.compiled == []

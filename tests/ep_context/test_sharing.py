@@ -70,9 +70,9 @@ def test_later_sessions_need_no_file_and_any_order_of_closing_is_safe(
     binary.unlink()
     states += [state_of(path, FakeCompiler(), ep_share_ep_contexts="1") for path in paths[1:]]
     assert shared_workspace(NAME).is_empty
-    for number in closing:
-        for state in states:
-            np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
+    for position, number in enumerate(closing):
+        for still_open in closing[position:]:
+            np.testing.assert_allclose(run(states[still_open], X)[0], EXPECTED, rtol=1e-5)
         states[number].close()
 
 

@@ -6,7 +6,7 @@ that a kernel declares in-place really lies in its input's buffer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,10 @@ class NodeInfo:
 
     def constant_input(self, slot: int) -> Tensor | None:
         return self.constants.get(slot)
+
+    def prepacked(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        assert name
+        return make()
 
     def input_type(self, slot: int) -> ValueType | None:
         return self.input_types.get(slot)

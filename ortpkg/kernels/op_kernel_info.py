@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ortpkg.engine.execution_frame import printable
-from ortpkg.errors import InvalidGraphError, OrtpkgError
+from ortpkg.errors import InvalidGraphError, OrtpkgError, printable
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ValueType
 from ortpkg.kernels.kernel_registry import KernelDef
-from ortpkg.kernels.op_kernel import Compute, Tensor
+from ortpkg.kernels.op_kernel import Compute, OpKernelInfo, Tensor
 
 
 class NodeKernelInfo:
@@ -42,6 +42,10 @@ class NodeKernelInfo:
         constant = self._graph.constant(self._node.inputs[slot])
         return None if constant is None else constant.numpy()
 
+    def prepacked(self, name: str, make: Callable[[], Tensor]) -> Tensor:  # noqa: ARG002 - part of the interface
+        """Nothing is kept here: laid out anew for every session."""
+        return make()
+
     def input_type(self, slot: int) -> ValueType | None:
         return self._type_at(self._node.inputs, slot)
 
@@ -52,10 +56,13 @@ class NodeKernelInfo:
         return self._graph.type_of(names[slot]) if slot < len(names) and names[slot] else None
 
 
-def make_compute(graph: Graph, node: Node, definition: KernelDef) -> Compute:
-    """The compute function of ``node``. InvalidGraphError with the node's name where its attributes do not fit."""
+def make_compute(graph: Graph, node: Node, definition: KernelDef, info: OpKernelInfo | None = None) -> Compute:
+    """The compute function of ``node``. InvalidGraphError with the node's name where its attributes do not fit.
+
+    ``info``: what the kernel sees of the node, where that is more than the graph says.
+    """
     try:
-        return definition.factory(NodeKernelInfo(graph, node))
+        return definition.factory(info or NodeKernelInfo(graph, node))
     except OrtpkgError:
         raise
     except Exception as error:
