@@ -22,6 +22,10 @@ from ortpkg.graph.types import (
 ONNX_DOMAINS = (ONNX_DOMAIN, ML_DOMAIN, "ai.onnx.preview", "ai.onnx.preview.training")
 
 
+#: Operators that onnxruntime adds to ONNX's own domain, in version 1; later opsets took some of them over.
+_ADDED_BY_ONNXRUNTIME = frozenset({"LayerNormalization", "SimplifiedLayerNormalization"})
+
+
 @cache
 def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
     """The definition of an operator that opset ``opset`` of its domain means; None where there is none."""
@@ -34,7 +38,9 @@ def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | N
 def resolve_since_version(domain: str, op_type: str, opset: int) -> int:
     """The version of the operator's definition under ``opset``; ``opset`` itself where there is no definition."""
     schema = find_schema(domain, op_type, opset)
-    return opset if schema is None else schema.since_version
+    if schema is None:
+        return 1 if domain == ONNX_DOMAIN and op_type in _ADDED_BY_ONNXRUNTIME else opset
+    return schema.since_version
 
 
 def schema_of(node: Node) -> onnx.defs.OpSchema | None:

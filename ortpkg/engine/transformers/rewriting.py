@@ -43,9 +43,10 @@ def replace_nodes(
     *,
     domain: str = ONNX_DOMAIN,
     attributes: Mapping[str, Attribute] | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> Node:
     """Puts one new node in place of ``old``, whose last makes the value that remains; it takes over that one's place,
-    outputs and provider. The caller has made sure that nobody else uses what the others make.
+    outputs (unless others are given) and provider. The caller has made sure that nobody else uses what the others make.
     """
     last = old[-1]
     for node in old:
@@ -54,7 +55,7 @@ def replace_nodes(
     return graph.add_node(
         op_type,
         inputs,
-        last.outputs,
+        last.outputs if outputs is None else outputs,
         domain=domain,
         name=last.name,
         attributes=attributes,

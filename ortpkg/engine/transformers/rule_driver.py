@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
-from ortpkg.graph.graph import ONNX_DOMAIN, Graph
+from ortpkg.graph.graph import Graph
 from ortpkg.graph.topology import topological_order
 
 
@@ -19,10 +20,10 @@ class RuleDriver:
     def __init__(self, name: str, rules: Sequence[RewriteRule]) -> None:
         self.name = name
         self.rules = tuple(rules)
-        self._by_op_type: dict[str, list[RewriteRule]] = {}
+        self._rules_of: dict[tuple[str, str], list[RewriteRule]] = {}
         for rule in rules:
-            for op_type in sorted(rule.op_types):
-                self._by_op_type.setdefault(op_type, []).append(rule)
+            for key in product(sorted(rule.domains), sorted(rule.op_types)):
+                self._rules_of.setdefault(key, []).append(rule)
 
     def apply(self, graph: Graph, context: TransformContext) -> int:
         changes = 0
@@ -30,9 +31,10 @@ class RuleDriver:
             if not graph.has_node(index):
                 continue
             node = graph.node(index)
-            if node.domain != ONNX_DOMAIN or not context.may_change(node):
+            found = self._rules_of.get((node.domain, node.op_type))
+            if found is None or not context.may_change(node):
                 continue
-            for rule in self._by_op_type.get(node.op_type, ()):
+            for rule in found:
                 if rule.rewrite(graph, node, context):
                     changes += 1
                     if not graph.has_node(index):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
 
-from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.types import ElementType
 
 #: Computes a node on constant inputs (None for one left out): its outputs, or None where nothing here can. It bounds
@@ -74,7 +74,8 @@ class RewriteRule:
 
     Attributes:
         name: for logs and tests.
-        op_types: the nodes that it looks at, of ONNX's own domain.
+        op_types: the nodes that it looks at.
+        domains: of these nodes; ONNX's own unless said otherwise.
         rewrite: changes the graph around one such node; whether it did. It may remove the node, and then need not
             care for what the node was.
     """
@@ -82,6 +83,7 @@ class RewriteRule:
     name: str
     op_types: frozenset[str]
     rewrite: Callable[[Graph, Node, TransformContext], bool]
+    domains: frozenset[str] = frozenset({ONNX_DOMAIN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
