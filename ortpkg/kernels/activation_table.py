@@ -8,8 +8,10 @@ from ortpkg.errors import quoted
 from ortpkg.kernels.activations import (
     Block,
     hard_sigmoid_block,
+    hard_swish_block,
     leaky_relu_block,
     relu_block,
+    swish_block,
     tanh_block,
 )
 from ortpkg.kernels.op_kernel import OpKernelInfo, Tensor
@@ -23,13 +25,15 @@ def _clip_block(low: float, high: float) -> Block:
     return block
 
 
-#: Name → block function from its parameters (defaults are onnxruntime's).
+#: Name → block function from its parameters (defaults are onnxruntime's, which has no HardSwish and QuickGelu here).
 _ACTIVATIONS: Mapping[str, Callable[..., Block]] = {
     "Relu": lambda: relu_block,
     "Tanh": lambda: tanh_block,
     "Sigmoid": lambda: sigmoid_block,
     "LeakyRelu": lambda alpha=0.01: leaky_relu_block(alpha),
     "Clip": lambda low=float("-inf"), high=float("inf"): _clip_block(low, high),
+    "HardSwish": lambda: hard_swish_block,
+    "QuickGelu": lambda alpha=1.702: swish_block(alpha),
     "HardSigmoid": lambda alpha=0.2, beta=0.5: hard_sigmoid_block(alpha, beta),
 }
 

@@ -36,6 +36,8 @@ _ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "LeakyRelu": lambda x, alpha: np.where(x < 0, alpha * x, x),
     "HardSigmoid": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
     "Clip": np.clip,
+    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "QuickGelu": lambda x, alpha: x / (1 + np.exp(-alpha * x)),
 }
 
 
@@ -59,6 +61,8 @@ class FusedConv(OpRun):  # type: ignore[misc]
         values = {name: kw.get(name) if kw.get(name) is not None else defaults.get(name) for name in names}
         (y,) = Conv._run(self, x, w, b, **values)
         y = y if z is None else y + z
+        if activation is None:
+            return (y,)
         return (_ACTIVATIONS[activation](y, *(activation_params or ())).astype(x.dtype),)
 
 
@@ -149,7 +153,8 @@ def feeds_for(proto: onnx.ModelProto, symbols: int = 3) -> dict[str, Any]:
         tensor = value.type.tensor_type
         shape = [dim.dim_value if dim.HasField("dim_value") else symbols for dim in tensor.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        feeds[value.name] = (generator.standard_normal(shape) * 3).astype(dtype)
+        numbers = generator.standard_normal(shape) * 3
+        feeds[value.name] = (np.abs(numbers) * 30 if np.dtype(dtype).kind == "u" else numbers).astype(dtype)
     return feeds
 
 
