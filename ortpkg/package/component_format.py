@@ -8,7 +8,7 @@ differs.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.executor_info import (
     NO_EXECUTOR_INFO,
     ORT,
+    PAYLOAD_SCHEMA,
     ExecutorInfo,
     read_executor_info,
     read_plain_executor_info,
@@ -51,7 +52,7 @@ from ortpkg.package.rules import (
     VARIANT_DIRECTORY_MISSING,
 )
 from ortpkg.package.schema_version import knows_all_keys
-from ortpkg.package.schemas import check_schema
+from ortpkg.package.schemas import are_valid, check_schema
 from ortpkg.package.shared_assets import read_shared_assets
 from ortpkg.package.variants import LazyVariants
 
@@ -72,6 +73,7 @@ MANIFEST_KEYS = frozenset(
     }
 )
 COMPONENT_KEYS = frozenset({"component_name", "variants", "additional_metadata"})
+_MANY = 8  # variants; asking of so many at once pays
 VARIANT_KEYS = frozenset(
     {"variant_directory", "ep", "device", "compatibility_string", "executor_info", "additional_metadata"}
 )
@@ -168,6 +170,7 @@ class _ComponentReader:
         self._knows_keys = knows_keys
         self._constraints: dict[tuple[str | None, ...], tuple[Constraints, Constraints]] = {}
         self._doubtful: set[int] = set()
+        self._are_payloads_valid = False
 
     def read(self, declared: str | Mapping[str, Any]) -> ComponentInfo | None:
         source = Source(document=MANIFEST, pointer=json_pointer("components", self._name))
@@ -234,6 +237,7 @@ class _ComponentReader:
         self, bodies: Mapping[str, Mapping[str, Any]], directory: str, source: Source
     ) -> Iterator[CheckedComponentVariant]:
         """What was read of each variant that can be used."""
+        self._are_payloads_valid = _are_payloads_valid(bodies.values())
         for name, body in bodies.items():
             checked = self._read_plain_variant(name, body, directory, source)
             if checked is None:
@@ -262,7 +266,9 @@ class _ComponentReader:
         folder = self._references.plain.find(body.get("variant_directory", name), directory)
         if folder is None or folder.kind is not PathKind.DIRECTORY:
             return None
-        executor_info = read_plain_executor_info(body["executor_info"], folder.path, self._references)
+        executor_info = read_plain_executor_info(
+            body["executor_info"], folder.path, self._references, is_payload_valid=self._are_payloads_valid
+        )
         if executor_info is None:
             return None
         stated, meant = constraints
@@ -369,6 +375,14 @@ class _ComponentReader:
             warn_of_ep(constraints.ep, source.below("ep"), self._found)
         if constraints.device is not None and constraints.device not in DEVICES:
             warn_of_device(constraints.device, source.below("device"), self._found)
+
+
+def _are_payloads_valid(bodies: Collection[Mapping[str, Any]]) -> bool:
+    """Whether those of all variants that stand there as objects surely are, where there are enough to ask at once."""
+    if len(bodies) < _MANY:
+        return False
+    payloads = [body["executor_info"].get(ORT) for body in bodies if "executor_info" in body]
+    return are_valid([each for each in payloads if type(each) is dict], PAYLOAD_SCHEMA)
 
 
 def _is_doubtful(constraints: Constraints) -> bool:

@@ -8,12 +8,10 @@ and well-formed text. onnxruntime's reader refuses the same things, except that 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,7 +20,20 @@ from typing import Any, NoReturn
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.package.findings import finding, json_pointer
 from ortpkg.package.frozen import thaw
-from ortpkg.package.rules import DOCUMENT_SHAPE, DOCUMENT_SYNTAX, DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE, DUPLICATE_KEY
+from ortpkg.package.json_decoding import (
+    NumberError,
+    RepeatedKeyError,
+    decoder_of_unique_keys,
+    new_decoder,
+    plain_decoder,
+)
+from ortpkg.package.rules import (
+    DOCUMENT_SHAPE,
+    DOCUMENT_SYNTAX,
+    DOCUMENT_TOO_LARGE,
+    DOCUMENT_UNREADABLE,
+    DUPLICATE_KEY,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +60,7 @@ class DocumentLimits:
 
 
 DEFAULT_LIMITS = DocumentLimits()
+_FOR_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 # Strings are one token, so that brackets inside them do not count. A string that never ends is left to the parser.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|,', re.DOTALL)
@@ -57,8 +69,9 @@ _ONE_KIND_OF_BRACKET = bytes.maketrans(b"{}", b"[]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)"')
-_MOST_DIGITS_OF_A_DOUBLE = 308
 _MOST_TOKENS_PER_VALUE = 4  # a key, its value, a comma or bracket, and one to spare
+#: Up to here, a look at the keys of each object while it is made costs less than a count of all members afterwards.
+_FEW_CHARACTERS = 4096
 
 
 class _DocumentError(Exception):
@@ -124,11 +137,16 @@ def _read_bytes(path: Path | str, document: str, most_nbytes: int) -> bytes:
         status = os.stat(path)  # noqa: PTH116  # half the cost of Path.stat, and this is on the way to every session
         if not stat.S_ISREG(status.st_mode):
             _fail(finding(DOCUMENT_UNREADABLE, document, "is not a regular file", remedy="put the JSON file there"))
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123  # as above
+        descriptor = os.open(path, _FOR_READING)  # as above
+        try:
             # One byte more than it has shows that it grew; read() sets aside all that it is asked for.
-            data = file.read(min(status.st_size, most_nbytes) + 1)
-            while len(data) <= most_nbytes and (more := file.read(most_nbytes + 1 - len(data))):
+            data = os.read(descriptor, min(status.st_size, most_nbytes) + 1)
+            while len(data) != status.st_size and len(data) <= most_nbytes:
+                if not (more := os.read(descriptor, most_nbytes + 1 - len(data))):
+                    break
                 data += more
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         _fail(finding(DOCUMENT_UNREADABLE, document, "does not exist", remedy="add the file"))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -206,36 +224,7 @@ def _check_size(text: str, document: str, limits: DocumentLimits) -> None:
             _fail(finding(DOCUMENT_TOO_LARGE, document, f"holds more than {limits.values} values"))
 
 
-class _Numbers:
-    """Makes numbers from their text, where JSON and the limits allow it."""
-
-    def __init__(self, document: str, most_characters: int) -> None:
-        self._document = document
-        self._most_characters = most_characters
-
-    def make_int(self, written: str) -> int:
-        self._check_length(written)
-        if len(written) > _MOST_DIGITS_OF_A_DOUBLE:
-            self.make_float(written)
-        return int(written)
-
-    def make_float(self, written: str) -> float:
-        self._check_length(written)
-        made = float(written)
-        if math.isinf(made):
-            self.refuse(written, "is too large for a double")
-        return made
-
-    def refuse_constant(self, written: str) -> NoReturn:
-        self.refuse(written, "is not JSON")
-
-    def refuse(self, written: str, why: str) -> NoReturn:
-        _fail(finding(DOCUMENT_SYNTAX, self._document, f"number {quoted(written)} {why}", remedy="use a finite number"))
-
-    def _check_length(self, written: str) -> None:
-        if len(written) > self._most_characters:
-            message = f"number {quoted(written)} has more than {self._most_characters} characters"
-            _fail(finding(DOCUMENT_TOO_LARGE, self._document, message, remedy="use fewer digits"))
+_REPEATED = object()
 
 
 class _Objects:
@@ -253,10 +242,10 @@ class _Objects:
 
 
 def _parse(text: str, document: str, limits: DocumentLimits) -> Any:
-    value = _load(text, document, limits)
-    if not limits.repeated_keys and _may_repeat_keys(text, value):
+    value = _load_unique(text, document, limits)
+    if value is _REPEATED:
         objects = _Objects()
-        value = _load(text, document, limits, make_object=objects.make)
+        value = _load(text, document, new_decoder(limits.number_length, objects.make))
         if objects.repeated:
             raise _repeated_keys_error(value, objects.repeated, document)
     if _ESCAPED_SURROGATE.search(text) or _may_have_long_strings(text, limits.string_length):
@@ -264,24 +253,27 @@ def _parse(text: str, document: str, limits: DocumentLimits) -> Any:
     return value
 
 
-def _load(
-    text: str,
-    document: str,
-    limits: DocumentLimits,
-    make_object: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None,
-) -> Any:
-    numbers = _Numbers(document, limits.number_length)
+def _load_unique(text: str, document: str, limits: DocumentLimits) -> Any:
+    """The value of ``text``, or _REPEATED where an object may have a key twice and the limits forbid that."""
+    if limits.repeated_keys:
+        return _load(text, document, plain_decoder(limits.number_length))
+    if len(text) <= _FEW_CHARACTERS:
+        try:
+            return _load(text, document, decoder_of_unique_keys(limits.number_length))
+        except RepeatedKeyError:
+            return _REPEATED
+    value = _load(text, document, plain_decoder(limits.number_length))
+    return _REPEATED if _may_repeat_keys(text, value) else value
+
+
+def _load(text: str, document: str, decoder: json.JSONDecoder) -> Any:
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=make_object,
-            parse_int=numbers.make_int,
-            parse_float=numbers.make_float,
-            parse_constant=numbers.refuse_constant,
-        )
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         _fail(finding(DOCUMENT_SYNTAX, document, f"is not valid JSON at {where}: {error.msg}"))
+    except NumberError as error:
+        _fail(finding(error.rule, document, error.message, remedy=error.remedy))
 
 
 def _may_repeat_keys(text: str, value: Any) -> bool:

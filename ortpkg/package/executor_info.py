@@ -21,6 +21,7 @@ from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FOR
 from ortpkg.package.schemas import check_schema, is_valid
 
 ORT = "ort"
+PAYLOAD_SCHEMA = "executor_info_ort"
 
 EXTERNAL_INITIALIZERS_FOLDER = "session.model_external_initializers_file_folder_path"
 PATH_SESSION_OPTIONS = (EXTERNAL_INITIALIZERS_FOLDER, "ep.context_file_path")
@@ -86,7 +87,7 @@ def read_executor_info(
 
 
 def read_plain_executor_info(
-    declared: Mapping[str, Any], directory: str, references: ReferenceReader
+    declared: Mapping[str, Any], directory: str, references: ReferenceReader, *, is_payload_valid: bool
 ) -> ExecutorInfo | None:
     """What :func:`read_executor_info` gives where nothing needs a closer look; None: ask there.
 
@@ -94,19 +95,22 @@ def read_plain_executor_info(
         declared: as there; ``ort`` is an object.
         directory: the variant's folder, which exists.
         references: of the package.
+        is_payload_valid: whether ``ort`` is known to keep its schema.
     """
     payload = declared[ORT]
-    if len(declared) != 1 or not is_valid(payload, "executor_info_ort"):
+    if len(declared) != 1 or not (is_payload_valid or is_valid(payload, PAYLOAD_SCHEMA)):
         return None
     reference = payload.get("model_file")
     model = None if reference is None else references.plain.find(reference, directory)
     if model is None or model.kind is not PathKind.FILE:
         return None
-    session_options = payload.get("session_options") or EMPTY
-    provider_options = payload.get("provider_options") or EMPTY
-    if session_options and not (_IS_SPECIAL.isdisjoint(session_options) and "\0" not in "".join(session_options)):
+    session_options = payload.get("session_options", EMPTY)
+    provider_options = payload.get("provider_options", EMPTY)
+    if session_options is not EMPTY and not (
+        _IS_SPECIAL.isdisjoint(session_options) and "\0" not in "".join(session_options)
+    ):
         return None
-    if provider_options and "\0" in "".join(provider_options):
+    if provider_options is not EMPTY and "\0" in "".join(provider_options):
         return None
     return ExecutorInfo(declared, model.path, session_options, provider_options)
 
@@ -152,9 +156,9 @@ class _OrtPayloadReader:
         self._references = references
 
     def read(self, payload: Any, payloads: Mapping[str, Any]) -> ExecutorInfo:
-        if not is_valid(payload, "executor_info_ort"):
+        if not is_valid(payload, PAYLOAD_SCHEMA):
             place = self._source.below(*self._tokens)
-            findings = check_schema(payload, "executor_info_ort", document=place.document, pointer=place.pointer)
+            findings = check_schema(payload, PAYLOAD_SCHEMA, document=place.document, pointer=place.pointer)
             self._references.found.extend(replace(each, rule=EXECUTOR_INFO.id) for each in findings)
             return ExecutorInfo(payloads=payloads)
         model_file = payload.get("model_file")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -31,6 +32,9 @@ _RESERVED_ON_WINDOWS = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|l
 _PLAIN = r"(?!(?:con|prn|aux|nul|conin|conout|com|lpt)(?![a-z_-]))[A-Za-z0-9_-]{1,100}(?:\.[A-Za-z0-9_-]{1,40}){0,3}"
 _PLAIN_NAME = re.compile(_PLAIN, re.IGNORECASE | re.ASCII)
 _PLAIN_REFERENCE = re.compile(rf"{_PLAIN}(?:/{_PLAIN}){{0,9}}", re.IGNORECASE | re.ASCII)
+
+
+_PLAIN_NAMES = re.compile(rf"(?:{_PLAIN}/)*+", re.IGNORECASE | re.ASCII)
 
 
 class PathKind(StrEnum):
@@ -100,6 +104,11 @@ def why_not_a_name(name: str) -> str | None:
     except UnicodeEncodeError:
         return "is not well-formed Unicode"
     return f"has a name of more than {_MOST_NAME_NBYTES} bytes" if nbytes > _MOST_NAME_NBYTES else None
+
+
+def are_plain_names(names: Iterable[str]) -> bool:
+    """Whether all of ``names`` are such as :func:`is_plain_name` says, at one glance."""
+    return _PLAIN_NAMES.fullmatch("".join([f"{name}/" for name in names])) is not None
 
 
 def is_plain_name(name: str) -> bool:

@@ -11,7 +11,7 @@ import stat
 from itertools import islice
 from typing import NamedTuple
 
-from ortpkg.package.path_resolver import PathKind, is_link, is_plain_name
+from ortpkg.package.path_resolver import PathKind, are_plain_names, is_link, is_plain_name
 
 _IS_WINDOWS = os.name == "nt"
 _KINDS = {stat.S_IFREG: PathKind.FILE, stat.S_IFDIR: PathKind.DIRECTORY}
@@ -38,7 +38,8 @@ class PlainNames:
     def list_folders(self, directory: str, *, expected: int) -> None:
         """Looks at all folders in ``directory`` (a real path) at once, where ``expected`` lookups below it are to come.
 
-        Links are left to a closer look, and so is what stands behind far more entries than are expected.
+        Links and names that are not ordinary are left to a closer look, and so is what stands behind far more entries
+        than are expected.
         """
         # On Windows, junctions look like folders here.
         if expected < _FEWEST_TO_LIST or _IS_WINDOWS or directory in self._folders:
@@ -46,7 +47,10 @@ class PlainNames:
         try:
             with os.scandir(directory) as entries:
                 some = islice(entries, 100 + 4 * expected)
-                self._folders[directory] = frozenset(each.name for each in some if each.is_dir(follow_symlinks=False))
+                names = [each.name for each in some if each.is_dir(follow_symlinks=False)]
+                if not are_plain_names(names):
+                    names = [name for name in names if is_plain_name(name)]
+                self._folders[directory] = frozenset(names)
         except OSError:
             return
 
@@ -56,18 +60,16 @@ class PlainNames:
         None: it takes a closer look.
         """
         path = base + os.sep + name
+        folders = self._folders.get(base)
+        if folders is not None and name in folders:
+            return Place(path, PathKind.DIRECTORY)
         if path in self._seen:
             return self._seen[path]
         if name not in self._names:
             if not is_plain_name(name):
                 return None
             self._names.add(name)
-        folders = self._folders.get(base)
-        if folders is not None and name in folders:
-            place: Place | None = Place(path, PathKind.DIRECTORY)
-        else:
-            place = _look_at(path)
-        self._seen[path] = place
+        place = self._seen[path] = _look_at(path)
         return place
 
 

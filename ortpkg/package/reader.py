@@ -123,15 +123,21 @@ def check_package(
 def _read(
     root: Path | str, rules: ReadingRules, *, allow_external_paths: bool
 ) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
-    if not os.path.isdir(root):  # noqa: PTH112  # accepts text and paths alike
-        what = "is not a directory" if os.path.lexists(root) else "does not exist"
-        packed = " (a packed one is opened with ortpkg unpack first)" if Path(root).is_file() else ""
-        raise PackageNotFoundError(
-            f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}{packed}", path=root
-        )
+    if not os.fspath(root) or "\0" in os.fspath(root):  # no file system has these
+        raise _no_directory(root)
     found = FindingCollector(rules.statuses)
+    # The directory itself is looked at only where it has no manifest: looks are most of what opening costs.
     reader = _PackageReader(PathResolver(root), found, rules, allow_external_paths=allow_external_paths)
+    if reader.lacks_documents() and not os.path.isdir(root):  # noqa: PTH112  # text or path
+        raise _no_directory(root)
     return reader.read(), found.findings
+
+
+def _no_directory(root: Path | str) -> PackageNotFoundError:
+    what = "is not a directory" if os.path.lexists(root) else "does not exist"
+    packed = " (a packed one is opened with ortpkg unpack first)" if Path(root).is_file() else ""
+    message = f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}{packed}"
+    return PackageNotFoundError(message, path=root)
 
 
 class _PackageReader:
@@ -164,17 +170,28 @@ class _PackageReader:
             return None
         return self._finish(_Contents(manifest=manifest, version=version, metadata=metadata, component=component))
 
+    def lacks_documents(self) -> bool:
+        """Whether the root holds nothing that a package can begin with."""
+        return not self._has(MANIFEST) and not self._has(METADATA)
+
     def _is_component_root(self) -> bool:
-        return self._has(METADATA) and not self._has(MANIFEST)
+        return not self._has(MANIFEST) and self._has(METADATA)
 
     def _has(self, name: str) -> bool:
         """Whether the root holds something of that name; strings, as on all of this way: paths are dear."""
+        place = self._plain.find(name, self._resolver.real_root)
+        return self._exists(name) if place is None else place.kind is not PathKind.MISSING
+
+    def _exists(self, name: str) -> bool:
         return os.path.lexists(f"{self._resolver.real_root}{os.sep}{name}")
 
     def _read_manifest(self) -> dict[str, Any] | None:
         path = f"{self._resolver.real_root}{os.sep}{MANIFEST}"
         try:
-            if self._rules.confined_documents:
+            seen = self._plain.find(MANIFEST, self._resolver.real_root)
+            if seen is not None:
+                path, kind = seen
+            elif self._rules.confined_documents:
                 path, kind = self._resolver.locate(MANIFEST)
             else:
                 kind = kind_at(path)
@@ -272,7 +289,7 @@ class _PackageReader:
             inputs=read_value_infos(values.get("inputs")),
             outputs=read_value_infos(values.get("outputs")),
             additional_metadata=freeze(manifest.get("additional_metadata")),
-            has_samples=self._has(SAMPLES),
+            has_samples=self._exists(SAMPLES),
             layout=Layout.PORTABLE if component is None else component.layout,
             shared_assets=() if component is None else component.shared_assets,
             compat=self._rules.compat,

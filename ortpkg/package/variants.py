@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, overload
 
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 
 
@@ -56,7 +57,8 @@ class LazyVariants(Sequence[VariantInfo]):
         for place, each in enumerate(self.checked):
             options = each.provider_options
             # By identity: hashing constraints takes longer than all else here.
-            key = (id(each.constraints), tuple(options.items())) if options else id(each.constraints)
+            has_options = options is not EMPTY and options  # nearly all have none
+            key = (id(each.constraints), tuple(options.items())) if has_options else id(each.constraints)
             group = groups.get(key)
             if group is None:
                 groups[key] = [place]

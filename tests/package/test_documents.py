@@ -214,3 +214,11 @@ def test_notices_a_long_string_wherever_it_begins_and_whatever_it_holds(texts: l
         assert "a string has more than 12 characters" in refusal(text, limits)
     else:
         assert parse_document(text.encode(), document="m.json", limits=limits) == {"list": texts}
+
+
+@pytest.mark.parametrize("padding", [0, 10_000])
+def test_finds_a_repeated_key_in_documents_of_every_size(padding: int) -> None:
+    text = json.dumps({"padding": " " * padding, "deep": [{"b": '": 1'}]}).replace('"b"', '"a": 1, "a"')
+    with pytest.raises(PackageFormatError, match=r"key 'a' occurs more than once"):
+        parse_document(text.encode(), document="d.json")
+    assert parse_document(text.replace('"a": 1, ', "").encode(), document="d.json")["deep"] == [{"a": '": 1'}]
