@@ -1,61 +1,74 @@
-"""Conv and FusedConv: matrix products over panels of unrolled windows (im2col), one panel at a time in cache.
+"""Conv and FusedConv, spread over threads in panels of the output that stay in cache.
 
-Three ways, chosen by shape at run time: pointwise convolutions are one product on the input as it lies; depthwise ones
-go to ``depthwise_convolution``; the rest unrolls a panel of windows, multiplies it into its place in the output, and
-applies bias, residual and activation while the panel is still in cache.
+Four ways, chosen by shape: pointwise convolutions are one product on the input as it lies; depthwise ones go to
+``depthwise_convolution``; 3 x 3 ones with many channels to ``winograd``; the rest unrolls a panel of windows (im2col)
+and multiplies it into its place in the output. Bias, residual and activation follow while the panel is in cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
+from ortpkg.graph.types import TensorType
+from ortpkg.kernels import intra_op, winograd
 from ortpkg.kernels.activation_table import fused_activation
 from ortpkg.kernels.activations import Block
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.depthwise_convolution import convolve_depthwise
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
+from ortpkg.kernels.im2col import Panel, panels
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.scratch import take_scratch
 from ortpkg.kernels.windows import WindowAttributes, Windows
 
 MS = "com.microsoft"
 #: Bytes of unrolled windows per panel: about what a core's second-level cache holds beside the weights.
 PANEL_NBYTES = 1 << 20
-#: Finishes a panel of the output (images, channels, positions): bias, residual, activation.
-Finish = Callable[[Tensor, slice, slice], None]
+#: Fewer columns than these make a product slow: work is then cut by rows (output channels) instead.
+_LEAST_COLUMNS = 96
+_FLOAT32 = np.dtype(np.float32)
 
 
-def padded(x: Tensor, windows: Windows, fill: float = 0) -> Tensor:
-    """``x`` (..., spatial) with the windows' padding around it; ``x`` itself where there is none."""
-    if not any(windows.before) and not any(windows.after):
-        return x
-    rank = len(windows.kernel)
-    spatial = x.shape[-rank:]
-    sizes = [b + size + a for b, size, a in zip(windows.before, spatial, windows.after, strict=True)]
-    out = np.full((*x.shape[:-rank], *sizes), fill, x.dtype)
-    inner: list[Any] = [slice(b, b + size) for b, size in zip(windows.before, spatial, strict=True)]
-    out[(..., *inner)] = x
-    return out
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What follows the sum: a bias per channel, a residual of the output's shape, an activation. Any may be None."""
+
+    bias: Tensor | None = None
+    residual: Tensor | None = None
+    activation: Block | None = None
+
+    def finish(self, part: Tensor, image: int, channels: slice, positions: slice) -> None:
+        """Finishes ``part`` (channels, positions) of an image's output in place."""
+        if self.bias is not None:
+            np.add(part, self.bias[channels, None], out=part)
+        self.finish_biased(part, image, channels, positions)
+
+    def finish_biased(self, part: Tensor, image: int, channels: slice, positions: slice) -> None:
+        """The same where the bias is in already."""
+        if self.residual is not None:
+            plane = self.residual[image, channels]
+            np.add(part, plane.reshape(plane.shape[0], -1)[:, positions], out=part)
+        if self.activation is not None:
+            self.activation(part, part)
 
 
-def unrolled(x: Tensor, windows: Windows) -> Tensor:
-    """A view (channels, *kernel, *output) of the windows over a padded image (channels, *spatial)."""
-    rank = len(windows.kernel)
-    steps = x.strides[1:]
-    return as_strided(
-        x,
-        shape=(x.shape[0], *windows.kernel, *windows.output),
-        strides=(
-            x.strides[0],
-            *(steps[axis] * windows.dilations[axis] for axis in range(rank)),
-            *(steps[axis] * windows.strides[axis] for axis in range(rank)),
-        ),
-        writeable=False,
-    )
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Weights as the product takes them.
+
+    Attributes:
+        values: (M, C / group, *kernel).
+        group: number of groups.
+        transformed: the same for :mod:`.winograd`, (36, M, C); None where that way is not to be taken.
+    """
+
+    values: Tensor
+    group: int
+    transformed: Tensor | None = None
 
 
 def check_conv_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None) -> None:
@@ -70,81 +83,125 @@ def check_conv_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: 
         raise ValueError(f"a bias of shape {bias.shape} does not fit {w[0]} output channels")
 
 
-def _pointwise(x: Tensor, weight: Tensor, windows: Windows, out: Tensor, finish: Finish) -> None:
-    """Windows of one element: a product per image, of the (strided) image itself."""
-    if any(stride != 1 for stride in windows.strides):
-        every: list[Any] = [slice(None, None, stride) for stride in windows.strides]
-        x = np.ascontiguousarray(x[(..., *every)])
-    positions = element_count(windows.output)
-    for n in range(x.shape[0]):
-        result = out[n].reshape(weight.shape[0], positions)
-        np.matmul(weight, x[n].reshape(x.shape[1], positions), out=result)
-        finish(result, slice(n, n + 1), slice(0, positions))
-
-
-def _by_panels(x: Tensor, weight: Tensor, windows: Windows, out: Tensor, finish: Finish) -> None:
-    """Unrolls as many rows of windows as a panel holds, multiplies, finishes; image by image."""
-    depth, rest = weight.shape[1], element_count(windows.output[1:])
-    rows = windows.output[0]
-    step = min(max(PANEL_NBYTES // max(depth * rest * x.itemsize, 1), 1), rows)
-    panel = np.empty(depth * step * rest, x.dtype)
-    for n in range(x.shape[0]):
-        source = unrolled(padded(x[n], windows), windows)
-        before = (slice(None),) * (source.ndim - len(windows.output))
-        result = out[n].reshape(weight.shape[0], rows * rest)
-        for start in range(0, rows, step):
-            stop = min(start + step, rows)
-            columns = panel[: depth * (stop - start) * rest]
-            part = source[(*before, slice(start, stop))]
-            np.copyto(columns.reshape(part.shape), part)
-            place = slice(start * rest, stop * rest)
-            target = result[:, place]
-            np.matmul(weight, columns.reshape(depth, -1), out=target)
-            finish(target, slice(n, n + 1), place)
-
-
-def convolve(
-    x: Tensor, weight: Tensor, windows: Windows, group: int, out: Tensor, finish: Callable[[int, int], Finish]
-) -> None:
-    """``out = conv(x, weight)`` for one float dtype; ``finish(first, last)`` gives the finish of those channels."""
+def convolve(x: Tensor, weights: Filter, windows: Windows, out: Tensor, epilogue: Epilogue) -> None:
+    """``out = epilogue(conv(x, weights))``, all of one float type."""
     if out.size == 0:
         return
-    per_group, channels = weight.shape[0] // group, weight.shape[1]
-    if channels == 1 and group > 1 and len(windows.kernel) <= 2:
-        convolve_depthwise(x, weight, windows, out)
-        positions = element_count(windows.output)
-        for n in range(out.shape[0]):
-            finish(0, weight.shape[0])(out[n].reshape(-1, positions), slice(n, n + 1), slice(0, positions))
-        return
-    way = _pointwise if windows.is_pointwise else _by_panels
-    for g in range(group):
-        first, last = g * per_group, (g + 1) * per_group
-        matrix = weight[first:last].reshape(per_group, -1)
-        way(x[:, g * channels : (g + 1) * channels], matrix, windows, out[:, first:last], finish(first, last))
+    with intra_op.held():
+        if weights.values.shape[1] == 1 and weights.group > 1 and len(windows.kernel) <= 2:
+            convolve_depthwise(x, weights.values, windows, out, epilogue.finish)
+        elif windows.is_pointwise:
+            _pointwise(x, weights, windows, out, epilogue)
+        else:
+            if len(windows.kernel) == 1:  # panels are cut along the first axis, so the one of size 1 goes behind it
+                x, out, windows = x[..., None], out[..., None], windows.with_axis(1)
+            for image in range(x.shape[0]):
+                if weights.transformed is not None and winograd.is_tame(x[image]):
+                    _by_winograd(x, weights.transformed, windows, out, epilogue, image)
+                else:
+                    _by_panels(x, weights, windows, out, epilogue, image)
 
 
-def _finisher(bias: Tensor | None, residual: Tensor | None, activation: Block | None) -> Callable[[int, int], Finish]:
-    def of_channels(first: int, last: int) -> Finish:
-        column = None if bias is None else bias[first:last, None]
+def _by_winograd(x: Tensor, weight: Tensor, windows: Windows, out: Tensor, epilogue: Epilogue, image: int) -> None:
+    planes = out[image].reshape(out.shape[1], -1)
+    width = windows.output[1]
 
-        def finish(panel: Tensor, images: slice, positions: slice) -> None:
-            if column is not None:
-                panel += column
-            if residual is not None:
-                plane = residual[images.start, first:last]
-                panel += plane.reshape(panel.shape[0], -1)[:, positions]
-            if activation is not None:
-                activation(panel, panel)
+    def finish(rows: slice, channels: slice) -> None:
+        positions = slice(rows.start * width, rows.stop * width)
+        epilogue.finish_biased(planes[channels, positions], image, channels, positions)
 
-        return finish
+    winograd.convolve(x[image], weight, epilogue.bias, windows, out[image], finish)
 
-    return of_channels
+
+def _cuts(count: int, parts: int, least: int, multiple: int = 16) -> list[slice]:
+    """0 to ``count`` in at most ``parts`` slices of at least ``least``, each but the last a multiple of 16 long."""
+    step = max(-(-count // max(parts, 1)), least, 1)
+    step = -(-step // multiple) * multiple
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def _pointwise(x: Tensor, weights: Filter, windows: Windows, out: Tensor, epilogue: Epilogue) -> None:
+    """Windows of one element: products of the (strided) images themselves, cut by positions, else by channels."""
+    if any(stride != 1 for stride in windows.strides):
+        every: list[Any] = [slice(None, None, stride) for stride in windows.strides]
+        (dense,) = take_scratch(((*x.shape[:2], *windows.output), x.dtype))
+        np.copyto(dense, x[(..., *every)])
+        x = dense
+    count, (filters, channels) = element_count(windows.output), weights.values.shape[:2]
+    matrix, per_group = weights.values.reshape(filters, channels), filters // weights.group
+    columns, rows = x.reshape(*x.shape[:2], count), out.reshape(*out.shape[:2], count)
+    threads = intra_op.thread_count()
+    fitting = max(PANEL_NBYTES // (max(per_group, channels) * x.itemsize), _LEAST_COLUMNS)
+    positions = _cuts(count, max(-(-count // fitting), threads), _LEAST_COLUMNS)
+    is_short = len(positions) * x.shape[0] * weights.group < threads
+    parts = _cuts(per_group, threads if is_short else 1, 16)
+    tasks = [
+        (image, group, part, place)
+        for image in range(x.shape[0])
+        for group in range(weights.group)
+        for place in positions
+        for part in parts
+    ]
+
+    def multiply(number: int) -> None:
+        image, group, part, place = tasks[number]
+        own = slice(group * per_group + part.start, group * per_group + part.stop)
+        target = rows[image, own, place]
+        np.matmul(matrix[own], columns[image, group * channels : (group + 1) * channels, place], out=target)
+        epilogue.finish(target, image, own, place)
+
+    intra_op.parallel_for(len(tasks), multiply)
+
+
+def _by_panels(x: Tensor, weights: Filter, windows: Windows, out: Tensor, epilogue: Epilogue, image: int) -> None:
+    """Unrolls as many rows of windows as a panel holds, multiplies, finishes."""
+    depth = element_count(weights.values.shape[1:])
+    count, rest = windows.output[0], element_count(windows.output[1:])
+    threads = intra_op.thread_count()
+    rows = min(max(PANEL_NBYTES // max(depth * rest * x.itemsize, 1), 1), count)
+    if rows * threads > count * weights.group and count * rest >= threads * _LEAST_COLUMNS:
+        rows = -(-count // threads)
+    cut = panels(windows, x.shape[2:], rows)
+
+    def run(number: int) -> None:
+        group, panel = divmod(number, len(cut))
+        _panel(x, weights, cut[panel], out, epilogue, image, group)
+
+    intra_op.parallel_for(weights.group * len(cut), run)
+
+
+def _panel(x: Tensor, weights: Filter, panel: Panel, out: Tensor, epilogue: Epilogue, image: int, group: int) -> None:
+    """One panel of one group; spread over threads where it is not itself one of several."""
+    channels, per_group = weights.values.shape[1], weights.values.shape[0] // weights.group
+    source = x[image, group * channels : (group + 1) * channels]
+    band, columns = take_scratch((panel.band_shape(channels), x.dtype), (panel.column_shape(channels), x.dtype))
+    place, threads = panel.positions, intra_op.thread_count()
+    planes = out[image].reshape(out.shape[1], -1)
+    matrix = weights.values.reshape(weights.values.shape[0], -1)
+    flat = columns.reshape(matrix.shape[1], -1)
+    channel_parts = _cuts(channels, threads, 1, 1)
+    filter_parts = _cuts(per_group, threads, 16)
+
+    def unroll(number: int) -> None:
+        own = channel_parts[number]
+        panel.fill_band(source[own], band[own])
+        panel.unroll(band[own], columns[own])
+
+    def multiply(number: int) -> None:
+        part = filter_parts[number]
+        own = slice(group * per_group + part.start, group * per_group + part.stop)
+        target = planes[own, place]
+        np.matmul(matrix[own], flat, out=target)
+        epilogue.finish(target, image, own, place)
+
+    intra_op.parallel_for(len(channel_parts), unroll)
+    intra_op.parallel_for(len(filter_parts), multiply)
 
 
 def _scratch_nbytes(x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int) -> int:
-    """At most what a run allocates besides the output: a padded image and a panel of unrolled windows."""
+    """At most what a run takes besides the output: on every thread a padded image and a panel of unrolled windows."""
     if windows.is_pointwise:
-        return itemsize * element_count(x[1:])
+        return itemsize * element_count(x)
     spatial = (b + size + a for b, size, a in zip(windows.before, x[2:], windows.after, strict=True))
     row = element_count(w[1:]) * element_count(windows.output[1:]) * itemsize
     return itemsize * x[1] * element_count(tuple(spatial)) + max(row, PANEL_NBYTES)
@@ -158,6 +215,7 @@ def _conv(info: OpKernelInfo) -> Compute:
     prepared = None
     if constant is not None and widened(constant) is not constant:
         prepared = info.prepacked("weight", lambda: widened(constant))
+    transformed = _transformed(info, attributes, constant if prepared is None else prepared, group)
 
     def compute(
         context: OpKernelContext, x: Tensor, weight: Tensor, bias: Tensor | None = None, residual: Tensor | None = None
@@ -174,13 +232,31 @@ def _conv(info: OpKernelInfo) -> Compute:
         wide_residual = None if residual is None else widened(residual)
         if wide_residual is not None and wide_residual.shape != out.shape:
             raise ValueError(f"a residual of shape {wide_residual.shape} does not fit the output's shape {out.shape}")
-        finish = _finisher(wide_bias, wide_residual, activation)
-        convolve(widened(x), widened(weight) if prepared is None else prepared, windows, group, result, finish)
+        weights = Filter(
+            widened(weight) if prepared is None else prepared,
+            group,
+            transformed if transformed is not None and winograd.suits(windows, weight.shape) else None,
+        )
+        convolve(widened(x), weights, windows, result, Epilogue(wide_bias, wide_residual, activation))
         if result is not out:
             np.copyto(out, result, casting="unsafe")
         return out
 
     return compute
+
+
+def _transformed(info: OpKernelInfo, attributes: WindowAttributes, weight: Tensor | None, group: int) -> Tensor | None:
+    """A constant filter's transform, where what is known of the input does not rule that way out."""
+    if weight is None or weight.dtype != _FLOAT32 or group != 1 or not winograd.worth_it(weight.shape):
+        return None
+    declared = info.input_type(0)
+    shape = declared.shape if isinstance(declared, TensorType) else None
+    if shape is None or len(shape) != 4 or not all(isinstance(size, int) for size in shape[2:]):
+        return None
+    windows = attributes.windows([int(size) for size in shape[2:] if isinstance(size, int)], weight.shape[2:])
+    if not winograd.suits(windows, weight.shape):
+        return None
+    return info.prepacked("winograd filter", lambda: winograd.transformed_filter(weight))
 
 
 @kernel("Conv", since=(1, 11, 22), types={"T": FLOATS})

@@ -7,39 +7,53 @@ row length: the sums have the planes' row length, and the surplus columns are dr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ortpkg.kernels import intra_op
 from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.scratch import take_scratch
 from ortpkg.kernels.windows import Windows
 
 #: Elements of the input planes per block of channels: what stays in cache together with the sums.
-_BLOCK = 1 << 16
+_BLOCK = 1 << 15
+
+#: Ends a block of the output: (channels × positions, image, channels, positions).
+Finish = Callable[[Tensor, int, slice, slice], None]
 
 
-def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, out: Tensor) -> None:
+def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, out: Tensor, finish: Finish) -> None:
     """``out = conv(x, weight)`` with ``weight`` (channels · multiplier, 1, *kernel) and as many groups as channels."""
     if len(windows.kernel) == 1:  # a row is a plane of height 1
-        x, weight, out = x[:, :, None], weight[:, :, None], out[:, :, None]
-        windows = Windows(
-            kernel=(1, *windows.kernel),
-            strides=(1, *windows.strides),
-            dilations=(1, *windows.dilations),
-            before=(0, *windows.before),
-            after=(0, *windows.after),
-            output=(1, *windows.output),
-        )
+        x, weight, out, windows = x[:, :, None], weight[:, :, None], out[:, :, None], windows.with_axis(0)
     channels, multiplier = x.shape[1], weight.shape[0] // x.shape[1]
     rows, columns = _plane_shape(windows)
-    step = max(_BLOCK // (rows * columns), 1)
-    for n in range(x.shape[0]):
-        for first in range(0, channels, step):
-            last = min(first + step, channels)
-            planes = _phase_planes(x[n, first:last], windows, rows, columns)
-            for m in range(multiplier):
-                own = slice(first * multiplier + m, last * multiplier, multiplier)
-                _sum_taps(planes, weight[own, 0], windows, columns, out[n, own])
+    step = min(max(_BLOCK // (rows * columns), 1), -(-channels // intra_op.thread_count()))
+    blocks = [(n, first) for n in range(x.shape[0]) for first in range(0, channels, step)]
+    phases = list(dict.fromkeys((y % windows.strides[0], x_ % windows.strides[1]) for y, x_, _, _ in _taps(windows)))
+    sums = windows.output[0] * columns
+    positions = windows.output[0] * windows.output[1]
+
+    def run(number: int) -> None:
+        n, first = blocks[number]
+        last = min(first + step, channels)
+        count = last - first
+        flat, total, product = take_scratch(
+            ((len(phases), count, rows * columns + columns), x.dtype),
+            ((count, sums), x.dtype),
+            ((count, sums), x.dtype),
+        )
+        planes = dict(zip(phases, flat, strict=True))
+        _fill_planes(x[n, first:last], windows, planes, rows, columns)
+        for m in range(multiplier):
+            own = slice(first * multiplier + m, last * multiplier, multiplier)
+            _sum_taps(planes, weight[own, 0], windows, columns, total, product)
+            np.copyto(out[n, own], total.reshape(count, -1, columns)[:, :, : windows.output[1]])
+        own = slice(first * multiplier, last * multiplier)
+        finish(out[n, own].reshape(-1, positions), n, own, slice(0, positions))
+
+    intra_op.parallel_for(len(blocks), run)
 
 
 def _plane_shape(windows: Windows) -> tuple[int, int]:
@@ -53,21 +67,18 @@ def _plane_shape(windows: Windows) -> tuple[int, int]:
     return rows, columns
 
 
-def _phase_planes(x: Tensor, windows: Windows, rows: int, columns: int) -> dict[tuple[int, int], Tensor]:
+def _fill_planes(x: Tensor, windows: Windows, planes: dict[tuple[int, int], Tensor], rows: int, columns: int) -> None:
     """(row phase, column phase) → (channels, rows · columns + slack): every stride-th element of the padded input.
 
     The slack after the last row lets the last tap's run read past the end; what it reads lands in dropped columns.
     """
-    planes: dict[tuple[int, int], Tensor] = {}
     (height, width), (step_y, step_x) = x.shape[1:], windows.strides
-    for phase_y, phase_x in dict.fromkeys((y % step_y, x_ % step_x) for y, x_, _, _ in _taps(windows)):
-        plane = np.zeros((x.shape[0], rows * columns + columns), x.dtype)
+    for (phase_y, phase_x), plane in planes.items():
+        plane.fill(0)
         target = plane[:, : rows * columns].reshape(x.shape[0], rows, columns)
         y_to, y_from = _overlap(height, windows.before[0], phase_y, step_y, rows)
         x_to, x_from = _overlap(width, windows.before[1], phase_x, step_x, columns)
         target[:, y_to, x_to] = x[:, y_from, x_from]
-        planes[phase_y, phase_x] = plane
-    return planes
 
 
 def _overlap(size: int, before: int, phase: int, stride: int, count: int) -> tuple[slice, slice]:
@@ -86,17 +97,19 @@ def _taps(windows: Windows) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _sum_taps(
-    planes: dict[tuple[int, int], Tensor], weight: Tensor, windows: Windows, columns: int, out: Tensor
+    planes: dict[tuple[int, int], Tensor],
+    weight: Tensor,
+    windows: Windows,
+    columns: int,
+    total: Tensor,
+    product: Tensor,
 ) -> None:
-    """``out`` (channels, rows, columns) = the taps' planes, each shifted and weighted, added up."""
-    (step_y, step_x), height = windows.strides, windows.output[0]
-    length = height * columns
-    total = np.empty((len(weight), length), out.dtype)
-    product = np.empty_like(total)
+    """``total`` (channels, rows · columns) = the taps' planes, each shifted and weighted, added up."""
+    step_y, step_x = windows.strides
+    length = total.shape[1]
     for number, (y, x, i, j) in enumerate(_taps(windows)):
         shift = (y // step_y) * columns + x // step_x
         run = planes[y % step_y, x % step_x][:, shift : shift + length]
         np.multiply(run, weight[:, i, j, None], out=product if number else total)
         if number:
             np.add(total, product, out=total)
-    np.copyto(out, total.reshape(len(weight), height, columns)[:, :, : windows.output[1]])

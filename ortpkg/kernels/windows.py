@@ -36,6 +36,21 @@ class Windows:
         """Whether each window is one element, without padding: the operation is on points, strided or not."""
         return all(size == 1 for size in self.kernel) and not any(self.before) and not any(self.after)
 
+    def with_axis(self, position: int) -> Windows:
+        """The same windows with one more spatial axis, of size 1, before ``position``."""
+
+        def extended(values: tuple[int, ...], value: int) -> tuple[int, ...]:
+            return (*values[:position], value, *values[position:])
+
+        return Windows(
+            kernel=extended(self.kernel, 1),
+            strides=extended(self.strides, 1),
+            dilations=extended(self.dilations, 1),
+            before=extended(self.before, 0),
+            after=extended(self.after, 0),
+            output=extended(self.output, 1),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowAttributes:

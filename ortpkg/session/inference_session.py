@@ -19,9 +19,9 @@ from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.kernels.blas_threads import blas_threads
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
-from ortpkg.session.blas_threads import blas_threads
 from ortpkg.session.feeds import check_feeds, check_output_names
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
 from ortpkg.session.options import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.session import blas_threads
+from ortpkg.kernels import blas_threads
 from tests.session.conftest import session_of
 
 

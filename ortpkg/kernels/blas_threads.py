@@ -1,0 +1,105 @@
+"""How many threads numpy's linear-algebra library has (``intra_op_num_threads``), and kernels' claim to one.
+
+The library has one thread count per process. A session that sets a count has it only while one of its runs is under
+way: the first such run remembers what the process had, the last gives it back. Where sessions with different counts
+run at the same time, the count set last holds for all of them. A session with count 0 leaves the library as it is.
+
+Kernels that spread their own work over threads (:mod:`ortpkg.kernels.intra_op`) hold the library to one meanwhile: two
+pools of threads on the same cores wait for each other, and the library's waits by spinning.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+_lock = threading.Lock()
+_original: list[tuple[object, int]] = []
+_wanted = 0
+_active_runs = 0
+_holders = 0
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """The BLAS libraries of this process; looked for once, when a count is first needed."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def blas_threads(count: int) -> Iterator[None]:
+    """Gives the linear-algebra library ``count`` threads within the block; 0 leaves it as it is."""
+    global _wanted, _active_runs  # noqa: PLW0603 - the library's thread count is the process's, and so is this one
+    if not count:
+        yield
+        return
+    with _lock:
+        _remember()
+        _active_runs += 1
+        _wanted = count
+        _apply()
+    try:
+        yield
+    finally:
+        with _lock:
+            _active_runs -= 1
+            if not _active_runs:
+                _wanted = 0
+                _apply()
+
+
+def hold_to_one_thread() -> int:
+    """Holds the library to one thread until :func:`release`; returns how many there would be, which the caller has."""
+    global _holders  # noqa: PLW0603
+    with _lock:
+        _remember()
+        _holders += 1
+        if _holders == 1:
+            _apply()
+        return _threads()
+
+
+@contextmanager
+def held_to_one_thread() -> Iterator[None]:
+    """:func:`hold_to_one_thread` for the block: a run whose kernels share out their own work."""
+    hold_to_one_thread()
+    try:
+        yield
+    finally:
+        release()
+
+
+def thread_count() -> int:
+    """How many threads the library would have, were it not held."""
+    with _lock:
+        _remember()
+        return _threads()
+
+
+def release() -> None:
+    """Ends one :func:`hold_to_one_thread`."""
+    global _holders  # noqa: PLW0603
+    with _lock:
+        _holders -= 1
+        if not _holders:
+            _apply()
+
+
+def _threads() -> int:
+    return _wanted or max((count for _, count in _original), default=os.cpu_count() or 1)
+
+
+def _remember() -> None:
+    """Notes what the process has, where nobody here has changed it yet."""
+    if not _active_runs and not _holders:
+        _original[:] = [(library, library.get_num_threads()) for library in _controller().lib_controllers]
+
+
+def _apply() -> None:
+    for library, count in _original:
+        library.set_num_threads(1 if _holders else _wanted or count)  # type: ignore[attr-defined]
