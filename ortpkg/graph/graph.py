@@ -78,6 +78,8 @@ class Graph:
         self._positions: dict[int, int] = {}
         self._producers: dict[str, int] = {}
         self._uses: dict[str, dict[Use, None]] = {}
+        #: What ``topological_order`` found; every change of nodes and their values forgets it.
+        self.known_order: tuple[int, ...] | None = None
         # Of the outermost graph: every name that a graph of this model ever had, and the last number per made-up stem.
         self._taken: set[str] = set()
         self._made_names: dict[str, int] = {}
@@ -281,6 +283,7 @@ class Graph:
         """
         if old == new:
             return
+        self.known_order = None
         # Only the uses of these two values change: a consumer may have thousands of other inputs.
         slots_of: dict[int, list[int]] = {}
         for use in self._uses.pop(old, ()):
@@ -345,12 +348,14 @@ class Graph:
             seen.add(output)
 
     def _add_outputs(self, node: Node) -> None:
+        self.known_order = None
         for output in node.outputs:
             if output:
                 self._producers[output] = node.index
         self._take(node.outputs)
 
     def _remove_outputs(self, node: Node) -> None:
+        self.known_order = None
         for output in node.outputs:
             if output:
                 del self._producers[output]
@@ -363,6 +368,7 @@ class Graph:
             yield value, Use(node.index, -1)
 
     def _add_uses(self, node: Node) -> None:
+        self.known_order = None
         for value, use in self._uses_of(node):
             self._add_use(value, use)
 
@@ -371,6 +377,7 @@ class Graph:
             self._uses.setdefault(value, {})[use] = None
 
     def _remove_uses(self, node: Node) -> None:
+        self.known_order = None
         for value, use in self._uses_of(node):
             uses = self._uses[value]
             del uses[use]

@@ -37,6 +37,21 @@ _MOST_ROUNDS_FOR_HIDDEN = 4
 _NAMES_IN_USE = "names of dimensions in use"
 
 
+def types_are_known(model: Model, *, with_sizes: bool) -> bool:
+    """Whether inference has nothing to add: every node's output has a type, ``with_sizes`` one without unknown ones."""
+    for graph in all_graphs(model.graph):
+        for node in graph.nodes:
+            for output in node.outputs:
+                known = graph.types.get(output)
+                if output and (known is None or (with_sizes and not _is_static(known))):
+                    return False
+    return True
+
+
+def _is_static(known: ValueType) -> bool:
+    return isinstance(known, TensorType) and known.is_static
+
+
 def infer_types(model: Model) -> None:
     """Fills ``graph.types`` of the main graph and of all sub-graphs.
 
@@ -50,13 +65,13 @@ def infer_types(model: Model) -> None:
             graph.types.setdefault(name, TensorType(initializer.element_type, initializer.shape))
     verify_equations(model.graph)
     inferred, hidden_count = _infer(model, only_undefined_operators=True)
-    if inferred is not None and _lacks_declared(model.graph, inferred):
+    if inferred is not None and _lacks_declared(inferred):
         again, hidden_count = _infer(model, only_undefined_operators=False)
         inferred = again or inferred
     for _ in range(_MOST_ROUNDS_FOR_HIDDEN):
         if inferred is None:
             return
-        _take_over(model.graph, inferred)
+        _take_over(inferred)
         if not hidden_count:
             return
         # What was hidden for want of a type may have it now.
@@ -75,8 +90,12 @@ def _dimension_names(graph: Graph) -> list[str]:
     return list(found)
 
 
-def _infer(model: Model, *, only_undefined_operators: bool) -> tuple[onnx.GraphProto | None, int]:
-    """The graph with inferred types, None where inference fails as a whole; and how many nodes it did not get to see.
+#: What inference says of each graph's values.
+_Inferred = list[tuple[Graph, dict[str, ValueType]]]
+
+
+def _infer(model: Model, *, only_undefined_operators: bool) -> tuple[_Inferred | None, int]:
+    """The inferred types, None where inference fails as a whole; and how many nodes it did not get to see.
 
     ``only_undefined_operators``: of the declared types of nodes' outputs, only those are sent that inference cannot
     know, so that the others can be held against what it finds.
@@ -95,10 +114,11 @@ def _infer(model: Model, *, only_undefined_operators: bool) -> tuple[onnx.GraphP
     names = _dimension_names(model.graph)
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info(_NAMES_IN_USE, int(ElementType.FLOAT), names))
     try:
-        return infer_following_data(proto), hidden_count
+        inferred = infer_following_data(proto)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         _log.info("shape inference failed: %s", quoted(error))
         return None, hidden_count
+    return [(graph, _inferred_types(message)) for graph, message in _pairs(model.graph, inferred)], hidden_count
 
 
 def _sent_tensor(initializer: Initializer) -> onnx.TensorProto:
@@ -136,10 +156,9 @@ def _pairs(graph: Graph, proto: onnx.GraphProto) -> Iterator[tuple[Graph, onnx.G
             pending += [(inner, messages[name]) for name, inner in current.node(index).subgraphs.items()]
 
 
-def _lacks_declared(graph: Graph, proto: onnx.GraphProto) -> bool:
+def _lacks_declared(types: _Inferred) -> bool:
     """Whether inference got stuck before a value whose type the model declares."""
-    for current, message in _pairs(graph, proto):
-        inferred = _inferred_types(message)
+    for current, inferred in types:
         for name, declared in current.types.items():
             if current.producer_of(name) is None:
                 continue
@@ -157,13 +176,11 @@ def _knows_less(inferred: Shape | None, declared: Shape | None) -> bool:
     )
 
 
-def _take_over(graph: Graph, proto: onnx.GraphProto) -> None:
-    for current, message in _pairs(graph, proto):
-        for name, inferred in _inferred_types(message).items():
-            if current.producer_of(name) is None:
-                continue
-            declared = current.types.get(name)
-            current.set_type(name, _merged(current, name, declared, inferred))
+def _take_over(types: _Inferred) -> None:
+    for graph, found in types:
+        for name, inferred in found.items():
+            if graph.producer_of(name) is not None:
+                graph.set_type(name, _merged(graph, name, graph.types.get(name), inferred))
 
 
 def _shape(value_type: ValueType) -> Shape | None:

@@ -12,10 +12,16 @@ def topological_order(graph: Graph) -> list[int]:
     """Indices of all nodes, each after the producers of its inputs; implicit inputs of sub-graphs count.
 
     Ties go to the node that stands first in the graph, so a graph whose nodes are in order keeps that order. Each node
-    and each edge is visited once; the ready nodes wait in a heap.
+    and each edge is visited once; the ready nodes wait in a heap. The graph keeps the order until it changes.
 
     Raises InvalidGraphError naming a node of a cycle.
     """
+    if graph.known_order is None:
+        graph.known_order = tuple(_order(graph))
+    return list(graph.known_order)
+
+
+def _order(graph: Graph) -> list[int]:
     waits_for: dict[int, int] = {}
     successors: dict[int, list[int]] = {}
     ready: list[tuple[int, int]] = []

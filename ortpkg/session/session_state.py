@@ -43,7 +43,7 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.inference_guards import all_graphs
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
-from ortpkg.graph.shape_inference import infer_types
+from ortpkg.graph.shape_inference import infer_types, types_are_known
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.op_kernel import Compute
@@ -131,7 +131,9 @@ def _transform(
 ) -> None:
     """Applies those of ``levels`` that the options ask for, and the default level whatever they say (P17)."""
     wanted = [level for level in levels if level is TransformLevel.DEFAULT or level <= options.graph_optimization_level]
-    if sum(apply_transformers(model, level, context) for level in wanted):
+    changes = sum(apply_transformers(model, level, context) for level in wanted)
+    # Folded constants are shapes that inference may follow; fusions say what they make.
+    if changes and not types_are_known(model, with_sizes=TransformLevel.BASIC in wanted):
         infer_types(model)
 
 
