@@ -122,7 +122,7 @@ def ep_priority(name: str) -> int:
 
 
 def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
-    """The full name that ``text`` was probably meant to be, for "did you mean"; None where nothing is near.
+    """The full name that ``text`` was probably meant to be, for "did you mean"; None where nothing else is near.
 
     ``known`` adds names beyond ONNX Runtime's list, e.g. of installed plug-ins.
     """
@@ -133,4 +133,4 @@ def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
     near = difflib.get_close_matches(squeezed, names, n=1, cutoff=0.75)
     if not near:
         near = difflib.get_close_matches(squeezed.removesuffix(_SUFFIX), names, n=1, cutoff=0.75)
-    return names[near[0]] if near else None
+    return names[near[0]] if near and names[near[0]] != text else None

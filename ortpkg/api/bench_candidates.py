@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortpkg.api.bench_feeds import component_samples, tolerances_of
+from ortpkg.api.context_trust import check_model_file
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.option_policy import provider_options_of, session_options_of
@@ -61,6 +62,7 @@ def candidate_of(
         obstacle = "it is a GenAI variant, a set of files: no session can be made of it"
     if not obstacle:
         try:
+            check_model_file(variant, trust=trust)
             session_entries = session_options_of(variant, package.info, trust=trust)
             provider_options = provider_options_of(variant, package.info, ep_device, trust=trust)
         except OrtpkgError as error:

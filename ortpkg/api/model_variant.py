@@ -149,7 +149,8 @@ class ModelVariant:
             ModelError: there is no model: the variant is a GenAI variant, a set of files, or names none.
             NoSuitableVariantError: it cannot run here.
             InvalidSessionOptionError: a session option of the package has a value that it cannot have.
-            TrustRequiredError: the package sets an option that needs trust.
+            TrustRequiredError: the package sets an option that needs trust, or the variant has a native context that
+                was not compiled on this machine.
         """
         path = self._runnable_path()
         verdict = self.verdict(backend=backend)
@@ -180,6 +181,7 @@ class ModelVariant:
             The others are those of :meth:`create_session`.
         """
         # onnxruntime and what judges options are loaded only where an application asks.
+        from ortpkg.api.context_trust import check_model_file
         from ortpkg.api.onnxruntime_args import make_onnxruntime_args
         from ortpkg.api.option_policy import path_options_of, provider_options_of, session_options_of
 
@@ -187,6 +189,7 @@ class ModelVariant:
         ep_device = self._onnxruntime_device()
         if verify if verify is not None else self._package.compat is None:
             self.verify()
+        check_model_file(self.info, trust=self._trust)
         has_own = sess_options is not None
         options_of = path_options_of if has_own else session_options_of
         return make_onnxruntime_args(
@@ -225,6 +228,7 @@ class ModelVariant:
         limits: RunOptions | None,
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
+        from ortpkg.api.context_trust import context_gate
         from ortpkg.api.option_policy import provider_options_of
         from ortpkg.session.inference_session import InferenceSession
 
@@ -233,8 +237,9 @@ class ModelVariant:
             options.memory_limit_nbytes = limits.memory_limit_nbytes
         if limits is not None and options.timeout_s is None:
             options.timeout_s = limits.timeout_s
+        gate = context_gate(self.info, trust=self._trust)
         if verdict.ep_device is None:
-            return InferenceSession(path, options, isolate=isolate)
+            return InferenceSession(path, options, isolate=isolate, check_contexts=gate)
         provider_options = provider_options_of(
             self.info,
             self._package,
@@ -242,7 +247,8 @@ class ModelVariant:
             trust=self._trust,
             has_own_options=sess_options is not None,
         )
-        return InferenceSession(path, options, ep_devices=[(verdict.ep_device, provider_options)], isolate=isolate)
+        devices = [(verdict.ep_device, provider_options)]
+        return InferenceSession(path, options, ep_devices=devices, isolate=isolate, check_contexts=gate)
 
     def _session_options(self, own: SessionOptions | None) -> SessionOptions:
         from ortpkg.api.option_policy import path_options_of, session_options_of  # as above

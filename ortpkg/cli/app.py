@@ -45,6 +45,8 @@ COMMANDS: dict[str, str] = {
     "run": "ortpkg.cli.run",
     "plan": "ortpkg.cli.plan",
     "bench": "ortpkg.cli.bench",
+    "compile": "ortpkg.cli.compile",
+    "compile-models": "ortpkg.cli.compile_models",
     "quarantine": "ortpkg.cli.quarantine",
     "devices": "ortpkg.cli.devices",
     "doctor": "ortpkg.cli.doctor",

@@ -48,3 +48,20 @@ def copy_progress() -> Iterator[Progress | None]:
             bars.update(tasks[file], completed=done)
 
         yield advance
+
+
+@contextmanager
+def elapsed(what: str) -> Iterator[None]:
+    """Shows ``what`` and how long it has taken so far, on a terminal only, as :func:`copy_progress`."""
+    if is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
+        yield
+        return
+    from rich.console import Console  # loaded only where something may be drawn
+    from rich.progress import Progress as Bars
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    colors: Literal["auto"] | None = "auto" if is_coloured(sys.stderr) else None
+    with Bars(*columns, console=Console(stderr=True, color_system=colors), transient=True) as bars:
+        bars.add_task(plain(what), total=None)
+        yield

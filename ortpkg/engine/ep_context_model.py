@@ -8,7 +8,7 @@ E55).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ortpkg.engine.fused_kernel import FusedKernel
@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 
 #: The only version of the com.microsoft domain that there is.
 _MICROSOFT_VERSION = 1
+#: Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp, K11).
+COMPATIBILITY_PREFIX = "ep_compatibility_info."
 
 
 def dump_ep_context_model(
@@ -47,6 +49,7 @@ def dump_ep_context_model(
         EpContextError: a provider compiled a partition and made no node for it, while it made others.
         SessionError: the file exists already, or cannot be written.
     """
+    providers = list(providers)
     stand_ins = _stand_ins(fused, providers)
     if not stand_ins:
         _log.warning("no context model is written: no execution provider compiled a partition into a context")
@@ -64,6 +67,7 @@ def dump_ep_context_model(
         stand_in=lambda node: stand_ins.get(node, node),
     )
     model.opset_imports.setdefault(MICROSOFT_DOMAIN, _MICROSOFT_VERSION)
+    _add_compatibility_info(model, {kernel.provider for kernel in fused.values()}, providers)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save_model(
@@ -102,6 +106,14 @@ def _stand_ins(fused: Mapping[Node, FusedKernel], providers: Iterable[ExecutionP
                 partition_name=node.name,
             )
     return found
+
+
+def _add_compatibility_info(model: Model, makers: Collection[str], providers: Iterable[ExecutionProvider]) -> None:
+    """What each EP says of what it compiled, where selection looks for it (K11)."""
+    for provider in providers:
+        info = provider.get_compiled_model_compatibility_info(model.graph) if provider.name in makers else ""
+        if info:
+            model.metadata_props[f"{COMPATIBILITY_PREFIX}{provider.name}"] = info
 
 
 def _is_used(graph: Graph, name: str) -> bool:

@@ -17,6 +17,7 @@ from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
+from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.blas_threads import blas_threads
@@ -58,6 +59,7 @@ class InferenceSession:
         backend: str | None = None,
         ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None,
         isolate: bool = False,
+        check_contexts: Callable[[Sequence[EpContextAttributes]], None] | None = None,
     ) -> None:
         """Loads, partitions and plans a model.
 
@@ -73,6 +75,8 @@ class InferenceSession:
             isolate: load and run the model in a child process wherever that is onnxruntime's or OpenVINO's job, so
                 that its limits hold whatever the library does, also while it loads, and its crash is an error here.
                 Inputs and outputs are copied over, and runs of several threads take turns.
+            check_contexts: called with the model's EPContext nodes, where it has any, before an execution provider
+                sees them; what it raises is raised.
 
         Raises:
             LimitExceededError: isolated, the model took more to load than the options' limits allow.
@@ -82,6 +86,8 @@ class InferenceSession:
         check_session_options(self._options)
         entries = self._options.config_entries
         model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
+        if check_contexts is not None and (contexts := [*map(ep_context_attributes, ep_context_nodes(model.graph))]):
+            check_contexts(contexts)
         self._profiler = Profiler() if self._options.enable_profiling else None
         start_ns = time.perf_counter_ns()
         created = create_execution_providers(

@@ -35,6 +35,7 @@ SAFE_SESSION_OPTIONS: frozenset[str] = frozenset(
         "session.x64quantprecision",
         "mlas.enable_gemm_fastmath_arm64_bfloat16",
         "ep.context_node_name_prefix",
+        "ep.share_ep_contexts",
     }
 )
 

@@ -1,0 +1,121 @@
+"""Native compiled contexts: which a session may load, and which were made on this machine.
+
+A native context is code for an accelerator's driver and library: whoever made it can make these do what he likes, and
+a digest that he brings proves nothing. So contexts of a package are refused unless the package is trusted, or they were
+compiled here: what ``ortpkg compile`` makes is remembered by SHA-256 in the state directory. Contexts of
+PrepackExecutionProvider are no native ones: they hold an ONNX graph, which is checked as any is, and numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from ortpkg.benchmarking.state_directory import state_directory
+from ortpkg.ep_names import PREPACK_EP, resolve_ep_name
+from ortpkg.errors import TrustRequiredError, quoted
+from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.package.package_info import VariantInfo
+
+_CHUNK_NBYTES = 1 << 20
+_TRACE = b"EPContext"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+#: Judges the EPContext nodes of a model before any execution provider sees them.
+ContextGate = Callable[[Sequence[EpContextAttributes]], None]
+
+
+def is_native(context: EpContextAttributes) -> bool:
+    """Whether foreign native code would read the context."""
+    return resolve_ep_name(context.source) != PREPACK_EP
+
+
+def context_gate(variant: VariantInfo, *, trust: bool) -> ContextGate | None:
+    """What judges the contexts of a variant; None where all are welcome.
+
+    The gate raises TrustRequiredError for a native context that was not made on this machine.
+    """
+    if trust or variant.model_path is None:
+        return None
+    folders = [variant.model_path.parent]
+    if stated := variant.session_options.get("ep.context_file_path"):
+        folders.insert(0, (variant.directory / stated).parent)
+
+    def judge(contexts: Sequence[EpContextAttributes]) -> None:
+        for context in contexts:
+            if context.main_context and is_native(context) and not _is_made_here(context, folders):
+                raise _needs_trust(variant, context)
+
+    return judge
+
+
+def check_model_file(variant: VariantInfo, *, trust: bool) -> None:
+    """Judges the contexts in a variant's model without a session. TrustRequiredError as :func:`context_gate`."""
+    gate = context_gate(variant, trust=trust)
+    if gate is None or variant.model_path is None or not _has_trace(variant.model_path):
+        return
+    gate([ep_context_attributes(node) for node in ep_context_nodes(load_model(variant.model_path).graph)])
+
+
+def remember_contexts(models: Iterable[Path]) -> None:
+    """Notes that the contexts of these context models were made on this machine. OSError where that cannot be written.
+
+    Call it for what was compiled here just now, nothing else.
+    """
+    folder = _remembered()
+    folder.mkdir(parents=True, exist_ok=True)
+    for model in models:
+        for node in ep_context_nodes(load_model(model).graph):
+            context = ep_context_attributes(node)
+            if context.main_context and is_native(context):
+                digest = _digest_of(context, [model.parent])
+                note = {"schema_version": 1, "source": context.source, "partition_name": context.partition_name}
+                (folder / digest).write_text(json.dumps(note), encoding="utf-8")
+
+
+def _is_made_here(context: EpContextAttributes, folders: Sequence[Path]) -> bool:
+    if not _remembered().is_dir():
+        return False
+    digest = _digest_of(context, folders)
+    return bool(_DIGEST.fullmatch(digest)) and (_remembered() / digest).is_file()
+
+
+def _digest_of(context: EpContextAttributes, folders: Sequence[Path]) -> str:
+    """SHA-256 of the payload or the file; "" where there is no such file, which the session will tell."""
+    if context.embed_mode:
+        return hashlib.sha256(context.ep_cache_context).hexdigest()
+    path = next((found for folder in folders if (found := folder / context.context_path).is_file()), None)
+    if path is None:
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _remembered() -> Path:
+    return Path(state_directory()) / "contexts"
+
+
+def _has_trace(model: Path) -> bool:
+    tail = b""
+    with model.open("rb") as file:
+        while chunk := file.read(_CHUNK_NBYTES):
+            if _TRACE in tail + chunk:
+                return True
+            tail = chunk[-len(_TRACE) :]
+    return False
+
+
+def _needs_trust(variant: VariantInfo, context: EpContextAttributes) -> TrustRequiredError:
+    what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
+    source = quoted(context.source or "an EP that it does not name")
+    return TrustRequiredError(
+        f"variant {quoted(variant.name)} of {quoted(variant.component_name)} has a context compiled for {source}, "
+        f"{what}, which native code of that EP would load and which was not compiled on this machine; if you trust its "
+        f"publisher, pass --trust (in Python trust=True), or compile a plain variant here with ortpkg compile",
+        what=os.fspath(context.context_path) if not context.embed_mode else "ep_cache_context",
+    )

@@ -1,0 +1,323 @@
+"""``ortpkg compile``: compiled variants in a package, next to the plain ones that they were made from.
+
+Everything is compiled into a temporary folder first, in a child process; then all variants join the package in one
+change. Whatever goes wrong before, there is the package as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+
+from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.document_edits import adding_variants, variant_folder
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
+from ortpkg.authoring.package_plan import check_intact
+from ortpkg.authoring.variant_entry import VariantEntry
+from ortpkg.authoring.variant_files import data_folder_of
+from ortpkg.ep_names import CPU_EP, resolve_ep_name
+from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.hashing import Progress
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.package_lock import lock_package
+from ortpkg.package.reader import open_package
+from ortpkg.package.recovery import recover
+from ortpkg.package.transaction import PackageChange, commit_change
+from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest, compile_models
+
+#: What the metadata of a compiled variant says of its own files; the rest is what its source's says.
+_OWN_FACTS = ("nodes", "nbytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileWishes:
+    """What to compile, and how.
+
+    Attributes:
+        ep: the execution provider that compiles: a name or an alias.
+        device: "cpu", "gpu" or "npu"; None for the first that the EP offers here.
+        component: only this one; None for all.
+        variants: the plain variants to compile, by name; empty: the first plain one of each component.
+        name: of the new variant, where it is one; None: the source's name and the EP's.
+        provider_options: of the EP; kept with the variants, since a context holds for the options it was made with.
+        is_embedded: contexts go into the models.
+        shares_weights: variants that can lie in one folder share one binary.
+        timeout_s: of all compiling together.
+    """
+
+    ep: str
+    device: str | None = None
+    component: str | None = None
+    variants: Sequence[str] = ()
+    name: str | None = None
+    provider_options: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    is_embedded: bool = False
+    shares_weights: bool = False
+    timeout_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledVariant:
+    """A variant that was made.
+
+    Attributes:
+        component, name: of it.
+        source: the variant that it was compiled from.
+        folder: relative to the package root.
+        compiled: what the compiler made.
+        entry: what the documents say of it.
+    """
+
+    component: str
+    name: str
+    source: str
+    folder: str
+    compiled: CompiledModel
+    entry: VariantEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """One variant that is to be made of ``source``."""
+
+    component: ComponentInfo
+    source: VariantInfo
+    name: str
+
+
+def compile_variants(
+    root: str | PathLike[str],
+    wishes: CompileWishes,
+    *,
+    notify: Notify,
+    progress: Progress | None = None,
+    operations: FileOperations | None = None,
+) -> list[CompiledVariant]:
+    """Compiles plain variants of a package and adds what comes out as variants of their own.
+
+    Constraints (EP, device, architecture, compatibility info) come from the EP, by way of the context models.
+
+    Raises:
+        UnknownComponentError: no such component or variant. UsageError: a name for several variants.
+        AuthoringError: nothing plain to compile, a name is taken, or the disk is full.
+        CompileError, NoSuitableVariantError: the EP is not here, or could not compile; nothing was changed.
+        DigestMismatchError: the package is damaged.
+    """
+    target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    package = open_package(target)
+    targets = _targets(package, wishes)
+    check_intact(target, notify=notify, progress=progress)
+    with tempfile.TemporaryDirectory(prefix="ortpkg-compile-") as folder:
+        groups = _groups(package, targets, wishes, notify)
+        made = [
+            _compile_group(group, wishes, Path(folder) / str(number), notify) for number, group in enumerate(groups)
+        ]
+        with lock_package(target, on_wait=notify):
+            recover(target, operations=operations)
+            package = open_package(target)
+            change, variants = _adding(package, groups, made)
+            commit_change(target, change, operations=operations, progress=progress)
+    return variants
+
+
+def _targets(package: PackageInfo, wishes: CompileWishes) -> list[_Target]:
+    components = [each for each in package.components if wishes.component in (None, each.name)]
+    if not components:
+        known = [each.name for each in package.components]
+        raise UnknownComponentError(
+            f"the package has no component model {quoted(wishes.component)}"
+            f"{did_you_mean(wishes.component or '', known)}; it has {', '.join(map(quoted, known)) or 'none'}",
+            known=known,
+        )
+    found = [
+        _Target(component=component, source=source, name=wishes.name or f"{source.name}-{_short(wishes)}")
+        for component in components
+        for source in _sources(component, wishes)
+    ]
+    unknown = [name for name in wishes.variants if all(name != each.source.name for each in found)]
+    if unknown:
+        known = [each.name for component in components for each in component.variants]
+        raise UnknownComponentError(
+            f"there is no variant {quoted(unknown[0])}{did_you_mean(unknown[0], known)}; there is "
+            f"{', '.join(map(quoted, known)) or 'none'}",
+            known=known,
+        )
+    for component in components:
+        names = [each.name for each in found if each.component is component]
+        if wishes.name is not None and len(names) > 1:
+            raise UsageError(f"{len(names)} variants of {quoted(component.name)} cannot all be {quoted(wishes.name)}")
+        for name in names:
+            _check_is_free(component, name)
+    return found
+
+
+def _sources(component: ComponentInfo, wishes: CompileWishes) -> list[VariantInfo]:
+    if wishes.variants:
+        named = [each for each in component.variants if each.name in wishes.variants]
+        for each in named:
+            if reason := _why_not_plain(each):
+                raise AuthoringError(f"variant {quoted(each.name)} cannot be compiled: {reason}")
+        return named
+    ep = resolve_ep_name(wishes.ep)
+    plain = [each for each in component.variants if _why_not_plain(each) is None]
+    for eps in ((None, CPU_EP), (ep,)):
+        for each in plain:
+            if each.constraints.ep in eps:
+                return [each]
+    raise AuthoringError(
+        f"component model {quoted(component.name)} has no plain variant for any EP, {CPU_EP} or {ep}: name one with "
+        f"--variant"
+    )
+
+
+def _why_not_plain(variant: VariantInfo) -> str | None:
+    if variant.model_path is None:
+        return "it is a set of files, not one model"
+    sources = read_model_facts(variant.model_path).context_sources
+    return f"it is compiled already, by {', '.join(map(quoted, sources))}" if sources else None
+
+
+def _short(wishes: CompileWishes) -> str:
+    ep = resolve_ep_name(wishes.ep).removesuffix("ExecutionProvider").lower()
+    return f"{ep}-{wishes.device}" if wishes.device else ep
+
+
+def _check_is_free(component: ComponentInfo, name: str) -> None:
+    check_new_name(
+        "variant", name, sorted({n for each in component.variants for n in (each.name, each.directory.name)})
+    )
+
+
+def _groups(
+    package: PackageInfo, targets: Sequence[_Target], wishes: CompileWishes, notify: Notify
+) -> list[list[_Target]]:
+    """Targets that are compiled together, into one folder."""
+    if not wishes.shares_weights:
+        return [[each] for each in targets]
+    if package.format is PackageFormat.COMPONENT and all(_is_inline(package, each.component) for each in targets):
+        return [list(targets)]
+    names = dict.fromkeys(each.component.name for each in targets)
+    if len(names) > 1:
+        notify(
+            "component models of this package cannot share a folder, so each gets a binary of its own; in a package "
+            "of the component format whose manifest holds the components themselves, they share one"
+        )
+    return [[each for each in targets if each.component.name == name] for name in names]
+
+
+def _is_inline(package: PackageInfo, component: ComponentInfo) -> bool:
+    """Whether its variants' folders are relative to the package root, so that other components may have them too."""
+    return component.directory == package.root and component.source.document == MANIFEST
+
+
+def _compile_group(
+    group: Sequence[_Target], wishes: CompileWishes, folder: Path, notify: Notify
+) -> list[tuple[CompiledModel, PreparedVariant]]:
+    folder.mkdir()
+    jobs = tuple(_job(each, folder, is_grouped=len(group) > 1) for each in group)
+    request = CompileRequest(
+        jobs=jobs,
+        ep=wishes.ep,
+        device=wishes.device,
+        provider_options=dict(wishes.provider_options),
+        is_embedded=wishes.is_embedded,
+        is_shared=wishes.shares_weights and not wishes.is_embedded,
+    )
+    models = compile_models(request, timeout_s=wishes.timeout_s)
+    session_options = {"ep.share_ep_contexts": "1"} if len(group) > 1 and request.is_shared else {}
+    found = []
+    for target, model in zip(group, models, strict=True):
+        wanted = NewVariant(
+            model=model.output,
+            name=target.name,
+            ep=wishes.ep,
+            device=model.device or wishes.device,
+            session_options=session_options,
+            provider_options=dict(wishes.provider_options),
+        )
+        (prepared,) = prepare_variants([wanted], notify)
+        found.append((model, _with_facts_of_source(prepared, target)))
+    return found
+
+
+def _job(target: _Target, folder: Path, *, is_grouped: bool) -> CompileJob:
+    assert target.source.model_path is not None
+    stem = f"{target.component.name}_{target.source.name}"
+    data_folder = data_folder_of(target.source)
+    return CompileJob(
+        model=str(target.source.model_path),
+        output=str(folder / (f"{stem}_ctx.onnx" if is_grouped else f"{target.source.model_path.stem}_ctx.onnx")),
+        prefix=f"{stem}_" if is_grouped else "",
+        data_folder="" if data_folder == target.source.model_path.parent else str(data_folder),
+    )
+
+
+def _with_facts_of_source(prepared: PreparedVariant, target: _Target) -> PreparedVariant:
+    """What the source's metadata says of the model (types, quantization, accuracy) is as true of what it became."""
+    assert prepared.files.facts is not None
+    assert target.source.model_path is not None
+    before = read_model_facts(target.source.model_path).signature
+    if found := differences(prepared.files.facts.signature, before):
+        raise AuthoringError(
+            f"what the compiler made of variant {quoted(target.source.name)} cannot stand for it: {'; '.join(found)}"
+        )
+    own = {key: value for key, value in prepared.entry.metadata.items() if key in _OWN_FACTS}
+    stated = dict(target.source.metadata) or dict(prepared.entry.metadata)
+    return replace(prepared, entry=replace(prepared.entry, metadata={**stated, **own}))
+
+
+def _adding(
+    package: PackageInfo,
+    groups: Sequence[Sequence[_Target]],
+    made: Sequence[Sequence[tuple[CompiledModel, PreparedVariant]]],
+) -> tuple[PackageChange, list[CompiledVariant]]:
+    """One change with all variants, on the package as it is now."""
+    joining: dict[str, dict[str, VariantEntry]] = {}
+    directories: dict[str, dict[str, Path]] = {}
+    variants: list[CompiledVariant] = []
+    for group, results in zip(groups, made, strict=True):
+        first = group[0]
+        folder = variant_folder(package, first.component.name, _folder_name(package, first, len(group)))
+        directories[folder] = {path: file for _, each in results for path, file in each.files.sources.items()}
+        for target, (compiled, prepared) in zip(group, results, strict=True):
+            component = package.component(target.component.name)
+            if component is None:
+                raise AuthoringError(f"component model {quoted(target.component.name)} has gone meanwhile")
+            _check_is_free(component, target.name)
+            entry = prepared.entry
+            if len(group) > 1:
+                place = (package.root / folder).relative_to(component.directory).as_posix()
+                entry = replace(entry, model_id=Path(folder).name, directory=place)
+            joining.setdefault(component.name, {})[target.name] = entry
+            variants.append(
+                CompiledVariant(
+                    component=component.name,
+                    name=target.name,
+                    source=target.source.name,
+                    folder=folder,
+                    compiled=compiled,
+                    entry=entry,
+                )
+            )
+    return PackageChange(documents=adding_variants(package, joining), new_directories=directories), variants
+
+
+def _folder_name(package: PackageInfo, first: _Target, count: int) -> str:
+    """The variant's name; for a folder that several share, one that no variant of theirs has."""
+    if count == 1:
+        return first.name
+    taken = {path.name for path in (package.root / variant_folder(package, first.component.name, "x")).parent.glob("*")}
+    name, number = f"{first.name}-shared", 1
+    while name in taken:
+        number += 1
+        name = f"{first.name}-shared-{number}"
+    return name

@@ -1,0 +1,104 @@
+"""``ortpkg compile``: compiled variants in a package, made on this machine."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.add_variant import parse_options
+from ortpkg.cli.completion import complete_device, complete_ep, complete_variant
+from ortpkg.cli.parameters import ComponentOption, JsonOption, PackageArgument
+from ortpkg.cli.progress import elapsed
+from ortpkg.cli.rendering import Output, duration_text
+from ortpkg.errors import ExitCode
+
+_Options = list[str] | None
+
+
+def command(
+    package: PackageArgument,
+    ep: Annotated[
+        str,
+        typer.Option("--ep", metavar="EP", help="The execution provider that compiles.", autocompletion=complete_ep),
+    ],
+    component: ComponentOption = None,
+    variants: Annotated[
+        _Options,
+        typer.Option(
+            "--variant",
+            metavar="NAME",
+            help="A plain variant to compile; default: the first of each component. Repeatable.",
+            autocompletion=complete_variant,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP.")
+    ] = None,
+    provider_options: Annotated[
+        _Options, typer.Option("--provider-option", metavar="KEY=VALUE", help="An option of the EP. Repeatable.")
+    ] = None,
+    embed: Annotated[bool, typer.Option("--embed", help="Put contexts into the models, not beside them.")] = False,
+    share_weights: Annotated[
+        bool, typer.Option("--share-weights", help="Compile all into one folder with one binary, equal weights once.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(metavar="S", help="Seconds that compiling may take.", min=0.001)] = 3600.0,
+    as_json: JsonOption = False,
+) -> int:
+    """Compile plain variants for an execution provider of this machine, and add what comes out as variants.
+
+    Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the package as it was.
+    """
+    from ortpkg.api.compiling import compile_package  # numpy and onnx
+    from ortpkg.authoring.compile_variants import CompileWishes
+
+    output = Output(is_json=as_json)
+    wishes = CompileWishes(
+        ep=ep,
+        device=device,
+        component=component,
+        variants=tuple(variants or ()),
+        name=name,
+        provider_options=parse_options("--provider-option", provider_options),
+        is_embedded=embed,
+        shares_weights=share_weights,
+        timeout_s=timeout,
+    )
+    start = time.perf_counter()
+    with elapsed("compiling"):
+        made = compile_package(package, wishes, notify=output.warning)
+    duration_s = time.perf_counter() - start
+    if as_json:
+        rows = [
+            {
+                "component": each.component,
+                "variant": each.name,
+                "source": each.source,
+                "directory": each.folder,
+                "constraints": {
+                    "ep": each.entry.constraints.ep,
+                    "device": each.entry.constraints.device,
+                    "architecture": each.entry.constraints.architecture,
+                    "ep_compatibility_info": each.entry.constraints.ep_compatibility_info,
+                },
+                "partitions": each.compiled.partitions,
+                "other_nodes": each.compiled.other_nodes,
+            }
+            for each in made
+        ]
+        output.json("compile", {"variants": rows, "duration_s": duration_s})
+        return ExitCode.DONE
+    for each in made:
+        left = f", {each.compiled.other_nodes} nodes left to other EPs" if each.compiled.other_nodes else ""
+        plural = "" if each.compiled.partitions == 1 else "s"
+        output.line(
+            f"{each.component}/{each.name}: {each.compiled.partitions} compiled partition{plural}{left}, from "
+            f"{each.source}, in {each.folder}"
+        )
+    output.note(f"compiled in {duration_text(duration_s)}")
+    return ExitCode.DONE

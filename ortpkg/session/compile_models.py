@@ -1,0 +1,216 @@
+"""Compiles models to context models, one session each, or as a session group that shares one binary.
+
+What a session does where ``ep.context_enable`` is set, for a list of models, on the EP device that this machine offers;
+in a child process, so that a compiler that crashes, hangs or exits is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.devices.machine_probe import probe
+from ortpkg.ep_names import resolve_ep_name
+from ortpkg.errors import (
+    CompileError,
+    NoSuitableVariantError,
+    OrtpkgError,
+    StatusCode,
+    UnknownExecutionProviderError,
+    UsageError,
+    quoted,
+)
+from ortpkg.graph.ep_context import ep_context_attributes, ep_context_nodes
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.isolation.child import ChildOutcome, call_in_child
+from ortpkg.providers.ep_context_options import (
+    CONTEXT_EMBED_MODE,
+    CONTEXT_ENABLE,
+    CONTEXT_FILE_PATH,
+    CONTEXT_NODE_NAME_PREFIX,
+    EXTERNAL_DATA_FOLDER,
+    SHARE_EP_CONTEXTS,
+    STOP_SHARE_EP_CONTEXTS,
+)
+from ortpkg.providers.ep_registry import find_factory
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import SessionOptions
+
+_FUNCTION = "ortpkg.session.compile_models:compile_for_parent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileJob:
+    """One model to compile.
+
+    Attributes:
+        model: the source.
+        output: the context model to make; nothing is there yet.
+        prefix: of the names of its partitions, unique among the models of a group.
+        data_folder: where the source's external data lies; "" for beside it.
+    """
+
+    model: str
+    output: str
+    prefix: str = ""
+    data_folder: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileRequest:
+    """What to compile, and for what.
+
+    Attributes:
+        jobs: in order; the first names the binary of a group.
+        ep: the execution provider's full name or an alias.
+        device: "cpu", "gpu" or "npu"; None for the first that the EP offers.
+        provider_options: of the EP.
+        is_embedded: contexts go into the models instead of a file beside them.
+        is_shared: the models make a session group: one binary, equal weights once.
+    """
+
+    jobs: tuple[CompileJob, ...]
+    ep: str
+    device: str | None = None
+    provider_options: Mapping[str, str] = field(default_factory=dict)
+    is_embedded: bool = False
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledModel:
+    """A context model that was made.
+
+    Attributes:
+        output: its file.
+        partitions: how many EPContext nodes it has.
+        other_nodes: how many nodes are left to other EPs.
+        files: all files that it needs beside it, by name.
+        device: the kind of device that it was compiled for; "" where the EP reports none.
+    """
+
+    output: Path
+    partitions: int
+    other_nodes: int
+    files: tuple[str, ...]
+    device: str
+
+
+def compile_models(request: CompileRequest, *, timeout_s: float) -> list[CompiledModel]:
+    """Compiles in a child process; an interrupt ends the child.
+
+    Raises:
+        CompileError: the compiler failed, crashed, hung or took no node; what was written so far may be there.
+        NoSuitableVariantError: the EP is not here, or has no such device.
+        UsageError: two models would be written to one file.
+    """
+    outputs = [job.output for job in request.jobs]
+    if len(set(outputs)) < len(outputs):
+        twice = next(output for output in outputs if outputs.count(output) > 1)
+        raise UsageError(f"two models would become {quoted(twice)}: they must have different names")
+    result = call_in_child(_FUNCTION, {"request": asdict(request)}, timeout_s=timeout_s)
+    if result.outcome is not ChildOutcome.DONE:
+        raise CompileError(
+            f"{resolve_ep_name(request.ep)} did not compile {_listed(request)}: {result.reason}",
+            ep_name=resolve_ep_name(request.ep),
+        )
+    error = result.value.get("error")
+    if error is not None:
+        raise _error(error, request)
+    return [
+        CompiledModel(**{**each, "output": Path(each["output"]), "files": tuple(each["files"])})
+        for each in result.value["models"]
+    ]
+
+
+def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
+    """In the child: compiles, and says as JSON what came of it; errors of ours are told, not raised."""
+    jobs = tuple(CompileJob(**job) for job in request["jobs"])
+    try:
+        models = _compile(CompileRequest(**{**request, "jobs": jobs}))
+    except OrtpkgError as error:
+        return {"error": {"kind": type(error).__name__, "code": error.code.value, "message": str(error)}}
+    return {"models": [{**asdict(model), "output": str(model.output)} for model in models]}
+
+
+def _compile(request: CompileRequest) -> list[CompiledModel]:
+    ep_device = find_ep_device(request.ep, request.device)
+    made = []
+    for number, job in enumerate(request.jobs):
+        options = _session_options(request, job, is_last=number == len(request.jobs) - 1)
+        session = InferenceSession(job.model, options, ep_devices=[(ep_device, request.provider_options)])
+        if not Path(job.output).exists():
+            entries = session.get_placement().entries
+            why = next((each.reason for each in entries if each.ep_name == ep_device.ep_name and each.reason), "")
+            raise CompileError(
+                f"{ep_device.ep_name} took no node of {quoted(Path(job.model).name)}: there is nothing to compile"
+                f"{f' ({why})' if why else ''}",
+                ep_name=ep_device.ep_name,
+            )
+        session.close()
+        made.append(_described(Path(job.output), "" if ep_device.device is None else ep_device.device.type))
+    return made
+
+
+def find_ep_device(ep: str, device: str | None) -> EpDevice:
+    """The first EP device of that EP, and of that kind where one is named, that this machine offers.
+
+    Raises NoSuitableVariantError, which says what there is, where there is none.
+    """
+    name = resolve_ep_name(ep)
+    try:
+        factory = find_factory(name)
+    except UnknownExecutionProviderError as error:
+        raise NoSuitableVariantError(f"{error}, so nothing can be compiled for it") from error
+    if not factory.is_available():
+        raise NoSuitableVariantError(f"{name} is not available here: {quoted(factory.backend)} is not installed")
+    offered = factory.get_supported_devices(probe().hardware)
+    for each in offered:
+        if device is None or (each.device is not None and each.device.type == device):
+            return each
+    kinds = ", ".join(dict.fromkeys(str(each.device.type) for each in offered if each.device)) or "no devices"
+    raise NoSuitableVariantError(f"{name} has no {device or 'device'} on this machine; it has {kinds}")
+
+
+def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool) -> SessionOptions:
+    entries = {
+        CONTEXT_ENABLE: "1",
+        CONTEXT_FILE_PATH: job.output,
+        CONTEXT_EMBED_MODE: "1" if request.is_embedded else "0",
+        CONTEXT_NODE_NAME_PREFIX: job.prefix,
+        EXTERNAL_DATA_FOLDER: job.data_folder,
+        SHARE_EP_CONTEXTS: "1" if request.is_shared else "0",
+        STOP_SHARE_EP_CONTEXTS: "1" if request.is_shared and is_last else "0",
+    }
+    options = SessionOptions()
+    for key, value in entries.items():
+        if value:
+            options.add_session_config_entry(key, value)
+    return options
+
+
+def _described(output: Path, device: str) -> CompiledModel:
+    graph = load_model(output).graph
+    contexts = [ep_context_attributes(node) for node in ep_context_nodes(graph)]
+    files = dict.fromkeys(each.context_path for each in contexts if each.main_context and not each.embed_mode)
+    return CompiledModel(
+        output=output,
+        partitions=len(contexts),
+        other_nodes=len(graph) - len(contexts),
+        files=tuple(files),
+        device=device,
+    )
+
+
+def _error(told: Mapping[str, str], request: CompileRequest) -> OrtpkgError:
+    if told["kind"] == NoSuitableVariantError.__name__:
+        return NoSuitableVariantError(told["message"])
+    status = "" if told["code"] in (StatusCode.FAIL, StatusCode.EP_FAIL) else f" ({told['code']})"
+    return CompileError(f"{told['message']}{status}", ep_name=resolve_ep_name(request.ep))
+
+
+def _listed(request: CompileRequest) -> str:
+    return ", ".join(quoted(Path(job.model).name) for job in request.jobs)

@@ -1,0 +1,84 @@
+"""The fake compiler as an installed plug-in, for child processes; options and the environment say how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.graph.graph import Graph
+from ortpkg.providers.compiling_provider import CompiledPartition
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
+from tests.ep_context.fake_compiler import ENVIRONMENT, NAME, FakeCompiler
+
+
+class FakeFactory(EpFactory):
+    ep_name = NAME
+    vendor = "Nobody"
+    backend = "fake"
+
+    @property
+    def version(self) -> str:
+        return environment().sdk_version
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        return [
+            EpDevice(ep_name=NAME, device=device, backend=self.backend, ep_version=self.version)
+            for device in hardware
+            if device.type is DeviceType.CPU
+        ]
+
+    def validate_compiled_model_compatibility_info(
+        self, devices: Sequence[HardwareDevice], info: str
+    ) -> CompiledModelCompatibility:
+        del devices
+        made, here = info.removeprefix("fake ").split("."), self.version.split(".")
+        if made == here:
+            return CompiledModelCompatibility.OPTIMAL
+        if made[0] == here[0]:
+            return CompiledModelCompatibility.PREFER_RECOMPILATION
+        return CompiledModelCompatibility.UNSUPPORTED
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        return FaultyCompiler(devices, options)
+
+
+class FaultyCompiler(FakeCompiler):
+    """The fake compiler, or one that fails as its option ``fault`` says."""
+
+    def __init__(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> None:
+        super().__init__(environment=environment())
+        self.options = dict(options)
+        self._ep_devices = tuple(devices)
+        if options.get("fault") == "nothing":
+            self.operators = frozenset()
+
+    def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+        fault = self.options.get("fault")
+        if fault == "abort":
+            os.abort()
+        if fault == "hang":
+            time.sleep(600)
+        if fault == "exit":
+            sys.exit("licence expired")
+        if fault == "raise" or fault == fused.node.name.partition("_")[0]:
+            raise ValueError("no such instruction")
+        return super().compile_partition(fused)
+
+    def get_compiled_model_compatibility_info(self, graph: Graph) -> str:
+        del graph
+        return f"fake {self.environment.sdk_version}"
+
+
+def environment() -> ContextDescriptor:
+    """What contexts depend on; ``FAKE_ENVIRONMENT`` changes fields of it."""
+    return replace(ENVIRONMENT, **json.loads(os.environ.get("FAKE_ENVIRONMENT", "{}")))

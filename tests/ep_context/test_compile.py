@@ -1,0 +1,362 @@
+"""``ortpkg compile`` and ``compile-models``: what they make, and what is left where compiling fails."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+
+import ortpkg
+from ortpkg.api.compiling import compile_package
+from ortpkg.authoring.compile_variants import CompileWishes
+from ortpkg.cli.app import run as run_command_line
+from ortpkg.errors import (
+    AuthoringError,
+    CompileError,
+    DigestMismatchError,
+    NoSuitableVariantError,
+    TrustRequiredError,
+    UnknownComponentError,
+)
+from ortpkg.providers import plugins
+from ortpkg.providers.ep_context_file import open_context_file
+from tests.ep_context.conftest import EXPECTED, X
+from tests.ep_context.fake_compiler import NAME as FAKE
+
+ROOT = Path(__file__).resolve().parents[2]
+WIDTH = 128
+
+
+@pytest.fixture(scope="session")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What backends answered; asked once for all tests."""
+    return tmp_path_factory.mktemp("facts")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, facts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine with the fake compiler installed, and nothing remembered; its state directory."""
+    plugin = tmp_path / "plugin"
+    information = plugin / "fake-1.0.dist-info"
+    information.mkdir(parents=True)
+    (plugin / "fake_plugin_module.py").write_text("from tests.ep_context.fake_plugin import FakeFactory\n")
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1.0\n")
+    points = f"[ortpkg.execution_providers]\n{FAKE} = fake_plugin_module:FakeFactory\n"
+    (information / "entry_points.txt").write_text(points)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(plugin), str(ROOT)]))
+    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(facts))
+    monkeypatch.setattr(sys, "path", [str(plugin), *sys.path])
+    plugins.installed_plugins.cache_clear()
+    yield tmp_path / "state"
+    plugins.installed_plugins.cache_clear()
+
+
+@pytest.fixture
+def package(model: Path, tmp_path: Path) -> Path:
+    root = tmp_path / "net.ortpackage"
+    ortpkg.create(root, [ortpkg.NewVariant(model=model, name="plain", ep="cpu")])
+    return root
+
+
+def tree(root: Path) -> dict[str, str]:
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def compiled(root: Path, ep: str = "prepack", **wishes: Any) -> list[str]:
+    made = compile_package(root, CompileWishes(ep=ep, **wishes), notify=lambda _text: None)
+    return [f"{each.component}/{each.name}" for each in made]
+
+
+def test_a_compiled_variant_has_constraints_of_the_ep_and_is_chosen_and_runs(package: Path, machine: Path) -> None:
+    assert compiled(package) == ["model/plain-prepack"]
+    opened = ortpkg.ModelPackage(package)
+    constraints = opened.component().variant("plain-prepack").constraints  # type: ignore[union-attr]
+    assert (constraints.ep, constraints.device) == ("PrepackExecutionProvider", "cpu")
+    assert constraints.architecture in {"x86_64", "aarch64"}
+    assert constraints.ep_compatibility_info.startswith("prepack;layout=1;")  # type: ignore[union-attr]
+    assert ortpkg.verify(package).is_intact
+    best = opened.best_variant()
+    assert best.name == "plain-prepack"
+    np.testing.assert_allclose(best.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+    assert not (machine / "contexts").exists() or not list((machine / "contexts").iterdir())
+
+
+def test_facts_of_the_source_are_kept_and_sizes_are_its_own(package: Path, machine: Path) -> None:
+    del machine
+    compiled(package)
+    plain, made = ortpkg.ModelPackage(package).component().variants
+    assert made.metadata["data_types"] == plain.metadata["data_types"]
+    assert made.metadata["opset"] == plain.metadata["opset"]
+    assert made.metadata["nodes"] == 1
+    assert made.metadata["nbytes"] == sum(path.stat().st_size for path in made.directory.iterdir())
+
+
+def test_embedded_contexts_need_no_second_file(package: Path, machine: Path) -> None:
+    del machine
+    compiled(package, is_embedded=True, name="single")
+    made = ortpkg.ModelPackage(package).component().variant("single")
+    assert made is not None
+    assert [path.name for path in made.directory.iterdir()] == ["net_ctx.onnx"]
+
+
+@pytest.mark.requirement("K10", "K11")
+@pytest.mark.parametrize(("version", "chosen"), [("1.0", "plain-fake"), ("1.1", "plain"), ("2.0", "plain")])
+def test_an_update_of_the_compiler_changes_the_choice_visibly(
+    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, version: str, chosen: str
+) -> None:
+    del machine
+    compiled(package, FAKE)
+    monkeypatch.setenv("FAKE_ENVIRONMENT", json.dumps({"sdk_version": version}))
+    selection = ortpkg.ModelPackage(package).select()
+    assert selection.best is not None
+    assert selection.best.variant.name == chosen
+    verdict = next(
+        each
+        for each in selection.verdicts
+        if each.variant.name == "plain-fake" and each.ep_device and each.ep_device.ep_name == FAKE
+    )
+    expected = {"1.0": "OPTIMAL", "1.1": "PREFER_RECOMPILATION", "2.0": "UNSUPPORTED"}[version]
+    assert expected in f"{verdict.compatibility} {verdict.reason}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("abort", "it was ended by SIGABRT"),
+        ("hang", "no answer within 8 s"),
+        ("exit", "it ended with status"),
+        ("raise", "no such instruction"),
+        ("nothing", "took no node of 'net.onnx'"),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="Windows tells ends of processes in other words")
+def test_a_failed_compile_leaves_the_package_as_it_was(package: Path, machine: Path, fault: str, said: str) -> None:
+    del machine
+    before = tree(package)
+    with pytest.raises(CompileError, match=said):
+        compiled(package, FAKE, provider_options={"fault": fault}, timeout_s=8.0)
+    assert tree(package) == before
+
+
+@pytest.mark.parametrize(
+    ("wishes", "error", "said"),
+    [
+        ({"ep": "NoSuchExecutionProvider"}, NoSuitableVariantError, "there is no execution provider 'NoSuch"),
+        ({"ep": "prepack", "device": "npu"}, NoSuitableVariantError, "has no npu on this machine; it has cpu"),
+        ({"ep": "prepack", "component": "modle"}, UnknownComponentError, "did you mean 'model'"),
+        ({"ep": "prepack", "variants": ["plian"]}, UnknownComponentError, "did you mean 'plain'"),
+        ({"ep": "prepack", "name": "plain"}, AuthoringError, "there is a variant 'plain' already"),
+    ],
+)
+def test_what_cannot_be_compiled_is_told(
+    package: Path, machine: Path, wishes: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    del machine
+    before = tree(package)
+    with pytest.raises(error, match=said):
+        compiled(package, **wishes)
+    assert tree(package) == before
+
+
+def test_a_compiled_variant_is_not_compiled_again(package: Path, machine: Path) -> None:
+    del machine
+    compiled(package)
+    with pytest.raises(AuthoringError, match="it is compiled already, by 'PrepackExecutionProvider'"):
+        compiled(package, variants=["plain-prepack"])
+
+
+def test_a_damaged_package_is_not_compiled(package: Path, machine: Path) -> None:
+    del machine
+    path = package / "models" / "model" / "plain" / "net.onnx"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(DigestMismatchError):
+        compiled(package)
+
+
+# --- trust -----------------------------------------------------------------------------------------------------------
+
+
+def test_native_contexts_run_without_trust_only_where_they_were_made(package: Path, machine: Path) -> None:
+    compiled(package, FAKE)
+    opened = ortpkg.ModelPackage(package)
+    assert opened.best_variant().name == "plain-fake"
+    np.testing.assert_allclose(opened.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+    shutil.rmtree(machine / "contexts")  # another machine remembers nothing
+    with pytest.raises(TrustRequiredError, match=r"'net_fake\.bin', which native code .* pass --trust") as caught:
+        opened.create_session()
+    assert (caught.value.exit_code, caught.value.what) == (7, "net_fake.bin")
+    session = ortpkg.ModelPackage(package, trust=True).create_session()
+    np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+
+
+def test_an_embedded_native_context_needs_trust_too(package: Path, machine: Path) -> None:
+    compiled(package, FAKE, is_embedded=True)
+    ortpkg.ModelPackage(package).create_session()
+    shutil.rmtree(machine / "contexts")
+    with pytest.raises(TrustRequiredError, match="embedded in its model"):
+        ortpkg.ModelPackage(package).create_session()
+
+
+def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(package: Path, machine: Path) -> None:
+    del machine
+    compiled(package, FAKE)
+    binary = package / "models" / "model" / "plain-fake" / "net_fake.bin"
+    data = bytearray(binary.read_bytes())
+    data[-1] ^= 1
+    binary.unlink()
+    binary.write_bytes(data)
+    with pytest.raises(TrustRequiredError):
+        ortpkg.ModelPackage(package).best_variant().create_session(verify=False)
+
+
+def test_run_ends_with_exit_code_7_without_trust(
+    package: Path, machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiled(package, FAKE)
+    shutil.rmtree(machine / "contexts")
+    np.save(tmp_path / "x.npy", X)
+    words = ["run", str(package), "-i", f"x={tmp_path / 'x.npy'}"]
+    assert run_command_line(words) == 7
+    assert "--trust" in capsys.readouterr().err
+    assert run_command_line([*words, "--trust"]) == 0
+
+
+# --- sharing ---------------------------------------------------------------------------------------------------------
+
+
+def two_models(folder: Path) -> tuple[Path, Path]:
+    """Two models with the same large weights: one multiplies once, the other twice."""
+    weights = np.random.default_rng(3).random((WIDTH, WIDTH), np.float32) / WIDTH
+    found = []
+    for name, body in (("prefill", "y = MatMul(x, w)"), ("decode", "t = MatMul(x, w)  y = MatMul(t, w)")):
+        text = f"""<ir_version: 10, opset_import: ["" : 21]>
+        {name} (float[1, {WIDTH}] x) => (float[1, {WIDTH}] y) {{ {body} }}"""
+        proto = onnx.parser.parse_model(text)
+        proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+        found.append(folder / f"{name}.onnx")
+        onnx.save(proto, found[-1])
+    return found[0], found[1]
+
+
+@pytest.fixture
+def pair(tmp_path: Path, machine: Path) -> Path:
+    """A package with two components whose documents are inline, so that they can share folders."""
+    del machine
+    root = tmp_path / "pair.ortpackage"
+    components = {}
+    (root / "models" / "plain").mkdir(parents=True)
+    for path in two_models(root / "models" / "plain"):
+        variants = {
+            "plain": {
+                "variant_directory": "models/plain",
+                "ep": "CPUExecutionProvider",
+                "executor_info": {"ort": {"model_file": path.name}},
+            }
+        }
+        components[path.stem] = {"variants": variants}
+    manifest = {"schema_version": "1.0", "package_name": "pair", "components": components}
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    ortpkg.record_digests(root)
+    return root
+
+
+@pytest.mark.requirement("E43", "E50")
+def test_components_share_one_binary_with_one_set_of_weights(pair: Path) -> None:
+    made = compiled(pair, shares_weights=True)
+    assert made == ["prefill/plain-prepack", "decode/plain-prepack"]
+    opened = ortpkg.ModelPackage(pair)
+    variants = [component.variants[-1] for component in opened.component_models]
+    assert variants[0].directory == variants[1].directory
+    files = {path.name: path.stat().st_size for path in variants[0].directory.iterdir()}
+    assert set(files) == {"prefill_plain_ctx.onnx", "decode_plain_ctx.onnx", "prefill_prepack.bin"}
+    assert sum(files.values()) < 1.5 * WIDTH * WIDTH * 4
+    assert ortpkg.verify(pair).is_intact
+    x = np.random.default_rng(4).random((1, WIDTH), np.float32)
+    for name in ("prefill", "decode"):
+        plain = opened.best_variant(name, variant="plain").create_session().run(None, {"x": x})[0]
+        ours = opened.best_variant(name, variant="plain-prepack").create_session().run(None, {"x": x})[0]
+        np.testing.assert_allclose(ours, plain, rtol=1e-5)
+
+
+def test_variants_of_one_component_share_in_every_format(tmp_path: Path, machine: Path) -> None:
+    del machine
+    models = two_models(tmp_path)
+    for form in ("universal", "metadata", "component"):
+        root = tmp_path / f"{form}.ortpackage"
+        ortpkg.create(root, [ortpkg.NewVariant(model=each, ep="cpu") for each in models], form=form)
+        compiled(root, shares_weights=True, variants=["prefill", "decode"])
+        variants = ortpkg.ModelPackage(root).component().variants[2:]
+        assert len({each.directory for each in variants}) == 1
+        assert len(list(variants[0].directory.glob("*.bin"))) == 1
+        assert ortpkg.verify(root).is_intact
+        assert [each for each in ortpkg.validate(root) if each.severity == "error"] == []
+
+
+def test_components_that_cannot_share_a_folder_get_a_binary_each_and_it_is_said(tmp_path: Path, machine: Path) -> None:
+    del machine
+    root = tmp_path / "two.ortpackage"
+    models = two_models(tmp_path)
+    ortpkg.create(root, [ortpkg.NewVariant(model=models[0], name="plain", ep="cpu")], component="prefill")
+    ortpkg.add_variant(root, models[1], component="decode", variant="plain", ep="cpu")
+    said: list[str] = []
+    made = compile_package(root, CompileWishes(ep="prepack", shares_weights=True), notify=said.append)
+    assert [each.folder for each in made] == ["models/prefill/plain-prepack", "models/decode/plain-prepack"]
+    assert any("cannot share a folder" in text for text in said)
+
+
+# --- compile-models --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("E50", "E51")
+def test_compile_models_makes_n_plus_one_files(
+    tmp_path: Path, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del machine
+    first, second = two_models(tmp_path)
+    out = tmp_path / "out"
+    words = ["compile-models", "-e", FAKE, "-i", "mode|fast level|3", f"{first},{second}", "-o", str(out)]
+    assert run_command_line(words) == 0
+    assert {path.name for path in out.iterdir()} == {"prefill_ctx.onnx", "decode_ctx.onnx", "prefill_fake.bin"}
+    assert len(open_context_file(out / "prefill_fake.bin", ep_name=FAKE).names) == 2
+    assert capsys.readouterr().out.splitlines()[-1].endswith("prefill_fake.bin")
+
+
+@pytest.mark.requirement("E51")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-i", "fast"], 'write "KEY|VALUE KEY|VALUE"'),
+        (["-i", "a|1 a|2"], "'a' is given twice"),
+    ],
+)
+def test_compile_models_refuses_options_in_another_form(
+    tmp_path: Path, machine: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    del machine
+    first, _ = two_models(tmp_path)
+    assert run_command_line(["compile-models", "-e", "prepack", *words, str(first)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_compile_models_of_different_folders_asks_where_to(
+    tmp_path: Path, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del machine
+    first, second = two_models(tmp_path)
+    (tmp_path / "other").mkdir()
+    moved = second.rename(tmp_path / "other" / second.name)
+    assert run_command_line(["compile-models", "-e", "prepack", f"{first},{moved}"]) == 2
+    assert "say where it goes, with -o DIR" in capsys.readouterr().err
