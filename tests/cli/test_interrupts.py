@@ -70,6 +70,8 @@ def test_an_interrupt_comes_at_any_moment() -> None:
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
         codes.append(running.returncode)
+        if "Python runtime state: initialized" in said or "importlib._bootstrap" in said.split("ortpkg")[0]:
+            continue  # on a busy machine it was still Python that was loading
         if running.returncode == 130:
             assert said.count("cancelled\n") == 1
         if "ortpkg" in said or running.returncode != -signal.SIGINT:

@@ -227,10 +227,9 @@ def test_outputs_of_the_samples_are_written(ortpkg: RunCommand, tmp_path: Path) 
     done = ortpkg("run", DIGITS, "-o", tmp_path / "y.npz", "--backend", "embedded")
     assert done.code == 0
     assert f"wrote {tmp_path / 'y.npz'}" in done.err
-    expected = np.load(DIGITS / "samples" / "held_out_outputs.npz")["logits"]
-    written = np.load(tmp_path / "y.npz", allow_pickle=False)
-    assert written.files == ["logits"]
-    np.testing.assert_allclose(written["logits"], expected, atol=1e-3)
+    with np.load(DIGITS / "samples" / "held_out_outputs.npz") as samples, np.load(tmp_path / "y.npz") as written:
+        assert written.files == ["logits"]
+        np.testing.assert_allclose(written["logits"], samples["logits"], atol=1e-3)
 
 
 def test_outputs_with_names_of_arguments_are_written(ortpkg: RunCommand, tmp_path: Path) -> None:
@@ -243,10 +242,8 @@ def test_outputs_with_names_of_arguments_are_written(ortpkg: RunCommand, tmp_pat
     np.save(tmp_path / "x.npy", np.array([-3], np.float32))
     done = ortpkg("run", tmp_path / "p.ortpackage", "-i", tmp_path / "x.npy", "-o", tmp_path / "y.npz")
     assert done.code == 0, done.err
-    assert {name: array.tolist() for name, array in np.load(tmp_path / "y.npz").items()} == {
-        "file": [3.0],
-        "allow_pickle": [3.0],
-    }
+    with np.load(tmp_path / "y.npz") as written:
+        assert {name: array.tolist() for name, array in written.items()} == {"file": [3.0], "allow_pickle": [3.0]}
 
 
 def test_texts_are_written_and_read_back(ortpkg: RunCommand, tmp_path: Path) -> None:

@@ -202,9 +202,9 @@ def start_s(nodes: list[onnx.NodeProto], outputs: list[str]) -> float:
     model = helper.make_model(
         helper.make_graph(nodes, "g", [x], made), opset_imports=[helper.make_opsetid("", 21)], ir_version=10
     )
-    start = time.perf_counter()
+    start = time.process_time()
     session = InferenceSession(model.SerializeToString(), SessionOptions())
-    duration_s = time.perf_counter() - start
+    duration_s = time.process_time() - start
     with session:
         assert session.run(None, X)[0].shape == (2,)
     return duration_s
@@ -217,7 +217,7 @@ def test_thousands_of_equal_nodes_that_feed_one_are_merged_in_linear_time(op_typ
         made = [helper.make_node(op_type, ["x"], [f"v{i}"], **attributes) for i in range(count)]
         return [*made, helper.make_node("Sum", [f"v{i}" for i in range(count)], ["y"])]
 
-    few = start_s(nodes(1000), ["y"])
+    few = start_s(nodes(500), ["y"])
     many = start_s(nodes(4000), ["y"])
 
-    assert many < 12 * few + 0.5  # quadratic: 16 times
+    assert many < 30 * few + 0.5  # linear: 8 times, quadratic: 64 times
