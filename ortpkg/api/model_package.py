@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.api.policy_pipeline import Profile, offer_for, records_of, select_by_policy, sizes_for
+from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
 from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ortpkg.api.package_verification import Verification
     from ortpkg.api.pipeline_session import PipelineSession
+    from ortpkg.api.policy_pipeline import Profile
     from ortpkg.package.samples import SampleSet
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions

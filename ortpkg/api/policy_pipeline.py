@@ -17,17 +17,16 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
-from ortpkg.devices.profiles import MachineProfile, read_profile
 from ortpkg.errors import NoSuitableVariantError
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.variants import alike
 from ortpkg.selection.decision_log import DecisionLog, log_decision
 from ortpkg.selection.limits import Limits
 from ortpkg.selection.machine import MachineOffer, discover_ep_devices, offer_of_profile, this_machine
-from ortpkg.selection.measurements import SelectionRecords
 from ortpkg.selection.ranking import order_devices
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.selector import make_request, select_ep_devices
@@ -38,7 +37,12 @@ from ortpkg.selection.wishes import SelectionRequest
 #: What is free on a GPU is asked where a variant needs more of it than this.
 _MUCH_OF_A_GPU = 0.25
 
-Profile = str | Path | MachineProfile
+if TYPE_CHECKING:
+    from ortpkg.devices.profiles import MachineProfile
+    from ortpkg.selection.measurements import SelectionRecords
+
+    Profile = str | Path | MachineProfile
+
 #: As a profile's name: no profile, but this machine.
 THIS_MACHINE = "this-machine"
 
@@ -89,6 +93,8 @@ def offer_for(component: ComponentInfo, eps: Iterable[str], profile: Profile | N
     Raises ProfileError for what is no profile.
     """
     if profile is not None and profile != THIS_MACHINE:
+        from ortpkg.devices.profiles import MachineProfile, read_profile  # only for another machine
+
         found = profile if isinstance(profile, MachineProfile) else read_profile(profile)
         return offer_of_profile(found), found.name
     stated = (group.constraints.ep for group in alike(component.variants))

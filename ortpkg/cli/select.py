@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.cli.comparison import print_comparison
 from ortpkg.cli.decision_log import open_decision_log
 from ortpkg.cli.parameters import (
     CompatOption,
@@ -32,17 +31,8 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.selection_table import Choice, choice_to_json, choose, is_table, print_table
 from ortpkg.errors import ExitCode, UsageError
-from ortpkg.selection.explain import Explanation, Status, explain
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
 from ortpkg.selection.verdict import Selection
-
-_STYLES = {
-    Status.SELECTED: "bold green",
-    Status.ELIGIBLE: "cyan",
-    Status.REJECTED: "red",
-    Status.WARNING: "yellow",
-    Status.PLAIN: "",
-}
 
 
 def command(
@@ -106,6 +96,8 @@ def command(
     if compare:
         if len(opened) > 1 or len(profile or ()) > 1 or log_json:
             raise UsageError("--compare takes one package and one machine, and logs nothing")
+        from ortpkg.cli.comparison import print_comparison  # as below
+
         names = [component] if component is not None else [each.name for each in opened[0].component_models]
         eps = [name for name in (ep or "").split(",") if name]
         return print_comparison(opened[0], names, eps, {**wishes, "profile": profile[0] if profile else None}, output)
@@ -129,7 +121,10 @@ def _print_choices(choices: Sequence[Choice], output: Output, *, show_reasons: b
 
 def _print_selection(selection: Selection, output: Output, *, show_reasons: bool) -> None:
     if show_reasons:
-        for text, style in _tree_lines(explain(selection)):
+        from ortpkg.cli.explanation_tree import tree_lines  # loaded late: a plain select has to be quick
+        from ortpkg.selection.explain import explain
+
+        for text, style in tree_lines(explain(selection)):
             output.line(text, style=style)
         return
     if selection.best is None:
@@ -144,13 +139,3 @@ def _print_selection(selection: Selection, output: Output, *, show_reasons: bool
         output.warning(f"declaration order alone put it before {', '.join(selection.ties)}")
     for warning in selection.warnings:
         output.warning(warning)
-
-
-def _tree_lines(node: Explanation, lead: str = "", follow: str = "") -> Iterator[tuple[str, str]]:
-    """The lines of a tree with branches drawn, each with its style."""
-    code = f"{node.code}  " if node.code else ""
-    yield f"{lead}{code}{node.label}", _STYLES[node.status]
-    for place, child in enumerate(node.children):
-        is_last = place == len(node.children) - 1
-        branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
-        yield from _tree_lines(child, follow + branch, follow + trunk)

@@ -9,8 +9,6 @@ from typing import Any
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.policy_pipeline import THIS_MACHINE
 from ortpkg.cli.rendering import Column, Output
-from ortpkg.devices.profiles import read_profile
-from ortpkg.selection.explain import selection_to_json
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection
 
@@ -36,6 +34,8 @@ def choose(
 ) -> list[Choice]:
     """A selection for every package, component (or the one that is named) and machine, in this order."""
     words = list(dict.fromkeys(profiles)) or [THIS_MACHINE]
+    if words != [THIS_MACHINE]:
+        from ortpkg.devices.profiles import read_profile  # only for other machines
     machines = [each if each == THIS_MACHINE else read_profile(each) for each in words]
     names = _told_apart([each if isinstance(each, str) else each.name for each in machines], words)
     labels = _told_apart([package.name for package in packages], [str(package.root) for package in packages])
@@ -72,6 +72,8 @@ def print_table(choices: Sequence[Choice], output: Output) -> None:
 
 def choice_to_json(choice: Choice) -> dict[str, Any]:
     """A selection as a JSON object, with the package that it is of."""
+    from ortpkg.selection.explain import selection_to_json  # only for --json
+
     package = choice.package
     return {"package": {"name": package.name, "root": str(package.root)}, **selection_to_json(choice.selection)}
 

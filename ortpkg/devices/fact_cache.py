@@ -7,10 +7,10 @@ The cache may vanish or be damaged at any time: then it is as if it had never be
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
+import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,11 @@ def cache_directory() -> Path:
     chosen = os.environ.get("ORTPKG_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    import platformdirs  # takes as long to import as a probe of the machine
+    if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
+        # What platformdirs says on Linux, where it is one variable, and not worth its import.
+        stated = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return Path(stated or os.path.expanduser("~/.cache")) / "ortpkg"  # noqa: PTH111 - Path.home raises without one
+    import platformdirs  # see above
 
     return Path(platformdirs.user_cache_dir("ortpkg", appauthor=False))
 
@@ -45,6 +49,8 @@ def read_fact(kind: str, key: Key) -> Any:
 
 def write_fact(kind: str, key: Key, value: Any) -> None:
     """Stores a JSON value for ``key`` in one step. Where the directory cannot be written, nothing is stored."""
+    import tempfile  # takes longer to load than a fact to read
+
     path = _fact_path(kind, key)
     text = json.dumps({"schema_version": _SCHEMA_VERSION, "key": key, "value": value}, sort_keys=True, indent=1)
     temporary = ""
@@ -70,5 +76,6 @@ def prune_facts(kind: str, *, keep: int) -> None:
 
 
 def _fact_path(kind: str, key: Key) -> Path:
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-    return cache_directory() / "facts" / f"{kind}-{digest[:24]}.json"
+    # The file holds its whole key, so that two keys of one name cost no more than to ask again.
+    text = json.dumps(key, sort_keys=True).encode()
+    return cache_directory() / "facts" / f"{kind}-{zlib.crc32(text):08x}{zlib.adler32(text):08x}.json"

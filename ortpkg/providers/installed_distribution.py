@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+
+from ortpkg.providers.installed_metadata import recorded_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +26,25 @@ def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDist
     """
     if importlib.util.find_spec(module) is None:
         return ()
-    import importlib.metadata as metadata  # 15 ms; only where the module exists
-
-    found = []
-    for name in names:
-        try:
-            found.append(InstalledDistribution(name=name, version=metadata.version(name)))
-        except metadata.PackageNotFoundError:
-            continue
+    versions = recorded_versions(names)
+    if versions is None:
+        versions = _versions_by_metadata(names)
+    found = [InstalledDistribution(name=name, version=versions[name]) for name in names if name in versions]
     if len(found) > 1:
-        found = [each for each in found if _brings(metadata.files(each.name), module)] or found
+        from importlib.metadata import files  # 15 ms; only where several claim to be the module
+
+        found = [each for each in found if _brings(files(each.name), module)] or found
     return tuple(found) or (InstalledDistribution(name=module, version=""),)
+
+
+def _versions_by_metadata(names: Sequence[str]) -> dict[str, str]:
+    from importlib import metadata  # 15 ms; only where folder names do not tell
+
+    found = {}
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def _brings(files: Sequence[PurePath] | None, module: str) -> bool:

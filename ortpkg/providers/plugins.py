@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.installed_metadata import may_have_entry_points
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -53,7 +54,9 @@ class Plugin:
 @cache
 def installed_plugins() -> dict[str, Plugin]:
     """EP name → plug-in, sorted. Of several with one name the distribution that comes first by its name is used."""
-    from importlib.metadata import entry_points  # 15 ms; only where providers are looked for
+    if not may_have_entry_points(ENTRY_POINT_GROUP):
+        return {}
+    from importlib.metadata import entry_points  # 15 ms; only where there may be some
 
     found: dict[str, list[Plugin]] = {}
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):

@@ -5,21 +5,18 @@ It is the step that pull request 27786 calls LogTelemetry; here it is a value th
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ortpkg.package.package_info import PackageInfo
-from ortpkg.selection.explain import selection_to_json
-from ortpkg.selection.verdict import Selection
+if TYPE_CHECKING:
+    from ortpkg.package.package_info import PackageInfo
+    from ortpkg.selection.verdict import Selection
 
 DECISION_SCHEMA_VERSION = "1.0"
 
 #: Takes a record of a decision, a JSON object (docs/selection.md, "Log").
 DecisionLog = Callable[[dict[str, Any]], None]
-
-_log = logging.getLogger(__name__)
 
 
 def log_decision(selection: Selection, package: PackageInfo, *, duration_s: float, log: DecisionLog | None) -> None:
@@ -31,16 +28,24 @@ def log_decision(selection: Selection, package: PackageInfo, *, duration_s: floa
         duration_s: how long that took, with devices known.
         log: None where nobody wants the record: then none is made.
     """
-    if _log.isEnabledFor(logging.INFO):
-        chosen = "none" if selection.best is None else repr(selection.best.variant.name)
-        _log.info("selected %s of %r (policy %s)", chosen, selection.component_name, selection.policy)
+    if "logging" in sys.modules:  # where nobody has loaded it, nobody listens
+        import logging
+
+        logger = logging.getLogger(__name__)
+        if logger.isEnabledFor(logging.INFO):
+            chosen = "none" if selection.best is None else repr(selection.best.variant.name)
+            logger.info("selected %s of %r (policy %s)", chosen, selection.component_name, selection.policy)
     if log is not None:
         log(decision_record(selection, package, duration_s=duration_s))
 
 
 def decision_record(selection: Selection, package: PackageInfo, *, duration_s: float) -> dict[str, Any]:
     """The record: when, of which package, how long it took, and everything that ``select --json`` says."""
-    from ortpkg.version import __version__  # only where somebody wants a record
+    # Only where somebody wants a record.
+    from datetime import UTC, datetime
+
+    from ortpkg.selection.explain import selection_to_json
+    from ortpkg.version import __version__
 
     return {
         "schema_version": DECISION_SCHEMA_VERSION,

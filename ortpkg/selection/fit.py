@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import quoted
@@ -15,19 +16,12 @@ from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.quantities import nbytes_text
 from ortpkg.selection.limits import NO_LIMITS, Limits, has_value
-from ortpkg.selection.measurements import Measurement, SelectionRecords
-from ortpkg.selection.records import (
-    RecordIndex,
-    Rejection,
-    canary_rejection,
-    error_rejection,
-    index_records,
-    latency_rejection,
-    measured_note,
-    quarantine_rejection,
-)
 from ortpkg.selection.variant_facts import PEAK_MEMORY_FACT, SIZE_FACT, peak_memory_of, precision_of, size_of
 from ortpkg.selection.verdict import ReasonCode
+
+if TYPE_CHECKING:
+    from ortpkg.selection.measurements import Measurement, SelectionRecords
+    from ortpkg.selection.records import RecordIndex, Rejection
 
 #: What of a device's free memory counts; the rest is for what else starts while the model runs.
 MEMORY_HEADROOM = 0.9
@@ -121,7 +115,11 @@ def fit_context(
     """The context of one selection; None where there is nothing that a variant's facts could be compared with."""
     budgets = tuple(_budget_of(ep_device.device) for ep_device in ep_devices)
     known = [budget.nbytes for budget in budgets if budget is not None]
-    index = None if records is None else index_records(records, component_name, ep_devices)
+    index = None
+    if records is not None:
+        from ortpkg.selection.records import index_records  # most machines have no records
+
+        index = index_records(records, component_name, ep_devices)
     if not known and index is None and limits == NO_LIMITS:
         return None
     return FitContext(
@@ -152,6 +150,14 @@ def judge_fit(concern: Concern, ep_device_at: int, context: FitContext) -> FitOu
     """The variant on one EP device: its facts, its memory there, then what was measured and what failed there."""
     if concern.notes:
         return FitOutcome(notes=() if context.budgets[ep_device_at] is None else concern.notes)
+    from ortpkg.selection.records import (  # most variants come with nothing that is asked here
+        canary_rejection,
+        error_rejection,
+        latency_rejection,
+        measured_note,
+        quarantine_rejection,
+    )
+
     limits, index, place = context.limits, context.records, (concern.recorded or "", ep_device_at)
     measurement = None if index is None else index.measurements.get(place)
     need = _need_there(concern, measurement, context.ep_devices[ep_device_at])

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
-from ortpkg.devices.profiles import MachineProfile
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, installed_factory
+
+if TYPE_CHECKING:
+    from ortpkg.devices.profiles import MachineProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

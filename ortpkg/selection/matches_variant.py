@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ortpkg.devices.architecture import architecture_distance, runs_code_for
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
@@ -18,9 +19,11 @@ from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.measurements import Measurement
 from ortpkg.selection.provider_option_devices import named_device_types
 from ortpkg.selection.verdict import ReasonCode
+
+if TYPE_CHECKING:
+    from ortpkg.selection.measurements import Measurement
 
 #: A distance that is farther than every known one.
 NO_ARCHITECTURE = 1000

@@ -7,12 +7,15 @@ which execution providers and devices were discovered: EP devices are first put 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import ep_priority
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.measurements import Measurement
 from ortpkg.selection.policies import Policy, device_kind
+
+if TYPE_CHECKING:
+    from ortpkg.selection.measurements import Measurement
 
 _DECLARED = "declaration order"
 #: What each position of a rank means, in order.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
@@ -13,8 +13,10 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.frozen import EMPTY
 from ortpkg.selection.limits import NO_LIMITS, Limits
 from ortpkg.selection.matches_variant import CompatibilityOf
-from ortpkg.selection.measurements import SelectionRecords
 from ortpkg.selection.policies import Policy
+
+if TYPE_CHECKING:
+    from ortpkg.selection.measurements import SelectionRecords
 
 
 class Evidence(TypedDict, total=False):
