@@ -14,13 +14,12 @@ from ortpkg.kernels.axes import broadcast_shape
 from ortpkg.kernels.element_types import FLOATS, NUMBERS, is_narrow_float
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.special_functions import apply_in_blocks, erf_block, sigmoid_block, softplus_block
+from ortpkg.kernels.special_functions import apply_in_blocks, erf_block, phi_block, sigmoid_block, softplus_block
 
 MS = "com.microsoft"
 #: Writes f(x) to out, which may be x.
 Block = Callable[[Tensor, Tensor], None]
 
-_SQRT_HALF = math.sqrt(0.5)
 _GELU_TANH_SCALE = math.sqrt(2 / math.pi)
 _GELU_TANH_CUBIC = 0.044715
 
@@ -59,10 +58,8 @@ def relu_block(x: Tensor, out: Tensor) -> None:
 
 def gelu_block(x: Tensor, out: Tensor) -> None:
     """x · Φ(x), exact form."""
-    gate = np.multiply(x, _SQRT_HALF)
-    erf_block(gate, gate)
-    gate += 1
-    gate *= 0.5
+    gate = np.empty_like(x)
+    phi_block(x, gate)
     np.multiply(x, gate, out=out)
 
 

@@ -17,6 +17,7 @@ from ortpkg.kernels.axes import broadcast_shape
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.plain_attention import attend_plainly
 from ortpkg.kernels.softmax import MOST_NARROW_TERMS
 
 #: Bytes of scores computed at a time.
@@ -41,6 +42,10 @@ class ScoreSteps:
     rounding: np.dtype[Any] | None = None
     softmax_dtype: np.dtype[Any] = _FLOAT32
     captured: int = 0
+
+    def is_plain(self, dtype: np.dtype[Any]) -> bool:
+        """Whether there is nothing but scale, bias and softmax, all in ``dtype``."""
+        return self.softcap == 0 and self.rounding is None and self.softmax_dtype == dtype
 
 
 def _rounded(x: Tensor, dtype: np.dtype[Any] | None) -> Tensor:
@@ -79,10 +84,13 @@ def attend(
     if total == 0:
         out[...] = 0
         return
-    per_key = heads // shared
-    step = max(_SCORES_NBYTES // (per_key * length * total * query.itemsize), 1)
     if bias is not None:
         bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
+    per_key = heads // shared
+    if per_key == 1 and capture is None and steps.is_plain(query.dtype):
+        attend_plainly(query, key, value, bias, steps.scale, out)
+        return
+    step = max(_SCORES_NBYTES // (per_key * length * total * query.itemsize), 1)
     for b in range(batches):
         for first in range(0, shared, step):
             last = min(first + step, shared)

@@ -10,9 +10,10 @@ import numpy as np
 
 from ortpkg.kernels.activation_table import fused_activation
 from ortpkg.kernels.activations import apply_activation
-from ortpkg.kernels.axes import broadcast_shape, element_count
+from ortpkg.kernels.axes import broadcast_shape
 from ortpkg.kernels.element_types import NUMBERS, widened
 from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.matrix_product import matrix_product, stacked_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 MS = "com.microsoft"
@@ -36,11 +37,7 @@ def multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
     """``out = a @ b`` for factors of rank 1 or more; narrow floats are multiplied in float32 and rounded once."""
     a, b = widened(a), widened(b)
     target = out if out.dtype == a.dtype else np.empty(out.shape, a.dtype)
-    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous and target.flags.c_contiguous:
-        rows = element_count(a.shape[:-1])
-        np.matmul(a.reshape(rows, a.shape[-1]), b, out=target.reshape(rows, b.shape[1]))
-    else:
-        np.matmul(a, b, out=target)
+    stacked_product(a, b, target)
     if target is not out:
         np.copyto(out, target, casting="unsafe")
 
@@ -81,15 +78,21 @@ def _gemm(info: OpKernelInfo) -> Compute:
         out = context.output(0, matmul_shape(a.shape, b.shape), dtype)
         wide = widened(a)
         result = out if wide.dtype == dtype else np.empty(out.shape, wide.dtype)
-        multiply(wide, b, result)
-        if alpha != 1:
-            np.multiply(result, alpha, out=result, casting="unsafe")
+        addend = None
         if c is not None and beta != 0:
             if broadcast_shape(c.shape, out.shape) != out.shape:
                 raise ValueError(f"C of shape {c.shape} does not broadcast to the product's shape {out.shape}")
-            np.add(result, c if beta == 1 else widened(c) * beta, out=result, casting="unsafe")
-        if activation is not None:
-            apply_activation(activation, result, result)
+            addend = np.broadcast_to(c if beta == 1 else widened(c) * beta, out.shape)
+
+        def finish(part: Tensor, rows: slice, columns: slice) -> None:
+            if alpha != 1:
+                np.multiply(part, alpha, out=part, casting="unsafe")
+            if addend is not None:
+                np.add(part, addend[rows, columns], out=part, casting="unsafe")
+            if activation is not None:
+                apply_activation(activation, part, part)
+
+        matrix_product(wide, widened(b), result, finish)
         if result is not out:
             np.copyto(out, result, casting="unsafe")
         return out

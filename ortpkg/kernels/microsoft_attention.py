@@ -22,6 +22,7 @@ from ortpkg.kernels.attention import (
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 MS = "com.microsoft"
@@ -94,6 +95,20 @@ class _Scoring:
         return out
 
 
+def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    """``rows @ weights + bias``."""
+    if bias is not None and bias.shape != weights.shape[1:]:
+        raise ValueError(f"a bias of shape {bias.shape} does not fit weights of shape {weights.shape}")
+    out = np.empty((len(rows), weights.shape[1]), rows.dtype)
+
+    def add_bias(part: Tensor, _rows: slice, columns: slice) -> None:
+        if bias is not None:
+            part += bias[columns]
+
+    matrix_product(rows, weights, out, add_bias)
+    return out
+
+
 @kernel("Attention", since=(1,), domain=MS, types={"T": FLOATS})
 def microsoft_attention(info: OpKernelInfo) -> Compute:
     """Projects the input to query, key and value, attends, and keeps keys and values as ``present``."""
@@ -117,9 +132,7 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
             raise ValueError(f"hidden sizes {widths} do not fit weights of shape {weights.shape}")
         rows = widened(x).reshape(-1, x.shape[2])
         context.check_allocation(len(rows) * weights.shape[1] * rows.itemsize)
-        projected = rows @ widened(weights)
-        if bias is not None:
-            projected += widened(bias)
+        projected = _projected(rows, widened(weights), None if bias is None else widened(bias))
         projected = projected.reshape(*x.shape[:2], -1)
         first, second = widths[0], widths[0] + widths[1]
         query, key, value = (

@@ -12,7 +12,7 @@ import numpy as np
 from ortpkg.kernels.axes import broadcast_shape, wrapped_indices
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.normalization import normalize_rows, normalize_rows_by_rms, row_panels
+from ortpkg.kernels.normalization import normalize_rows, normalize_rows_by_rms, over_row_panels
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 MS = "com.microsoft"
@@ -45,8 +45,11 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         shape = (x.size // columns if columns else 0, columns)
         matrix, skips = wide.reshape(shape), wide_skip.reshape(shape)
         statistics = np.empty((2, shape[0], 1), wide.dtype)
-        for rows in row_panels(*shape):
-            panel = matrix[rows] + skips[rows]
+        result = out if out.dtype == wide.dtype else np.empty(x.shape, wide.dtype)
+        results = result.reshape(shape)
+
+        def normalize(rows: slice) -> None:
+            panel = np.add(matrix[rows], skips[rows], out=results[rows])
             if row_bias is not None:
                 panel += row_bias
             if sums is not None:
@@ -58,7 +61,10 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
             panel *= scale
             if shift is not None:
                 panel += shift
-            out.reshape(shape)[rows] = panel
+
+        over_row_panels(normalize, *shape)
+        if result is not out:
+            np.copyto(out, result, casting="unsafe")
         kept = (*x.shape[:-1], 1)
         mean, inverse = (
             part.reshape(kept) if wanted else None for part, wanted in zip(statistics, wants[1:], strict=False)

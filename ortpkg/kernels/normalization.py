@@ -5,7 +5,7 @@ Statistics of narrow floats are computed in float32, in row panels that stay in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,26 @@ from ortpkg.kernels.axes import broadcast_shape, element_count, normalized_axis
 from ortpkg.kernels.element_types import FLOATS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.pieces import LEAST_ELEMENTS, over_ranges, piece_count
+from ortpkg.kernels.softmax import row_sums
 from ortpkg.kernels.special_functions import BLOCK
 
+#: Elements of the panels of rows that are normalized at a time: they are passed over several times in one place.
+_PANEL = 4 * BLOCK
 
-def row_panels(rows: int, columns: int) -> Iterator[slice]:
-    """Slices of rows such that a panel of them stays in cache."""
-    step = max(BLOCK // max(columns, 1), 1)
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+def over_row_panels(work: Callable[[slice], object], rows: int, columns: int) -> None:
+    """Calls ``work`` on slices of rows such that a panel of them stays in cache, on the threads of the node."""
+    if not columns:
+        return
+    pieces = piece_count(rows * columns, LEAST_ELEMENTS // 2)
+    step = max(_PANEL // max(columns, 1), 1)
+
+    def stretch(first: int, last: int) -> None:
+        for start in range(first, last, step):
+            work(slice(start, min(start + step, last)))
+
+    over_ranges(stretch, rows, pieces)
 
 
 def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -28,10 +41,10 @@ def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tens
 
     Returns mean and 1 / sqrt(variance + epsilon), as columns.
     """
-    mean = np.add.reduce(x, axis=1, keepdims=True)
+    mean = row_sums(x)
     mean /= x.shape[1]
     np.subtract(x, mean, out=out)
-    inverse = np.add.reduce(np.square(out), axis=1, keepdims=True)
+    inverse = np.vecdot(out, out)[:, None]
     inverse /= x.shape[1]
     inverse += epsilon
     np.sqrt(inverse, out=inverse)
@@ -42,7 +55,7 @@ def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tens
 
 def normalize_rows_by_rms(x: Tensor, out: Tensor, epsilon: float) -> Tensor:
     """``out = x / sqrt(mean(x²) + epsilon)`` per row of a matrix; ``out`` may be ``x``. Returns the factors."""
-    inverse = np.add.reduce(np.square(x), axis=1, keepdims=True)
+    inverse: Tensor = np.vecdot(x, x)[:, None]
     inverse /= x.shape[1]
     inverse += epsilon
     np.sqrt(inverse, out=inverse)
@@ -80,7 +93,8 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         wide = widened(x).reshape(shape)
         statistics = np.empty((2, shape[0], 1), wide.dtype)
         result = out.reshape(shape) if out.dtype == wide.dtype else np.empty(shape, wide.dtype)
-        for rows in row_panels(*shape) if shape[1] else ():
+
+        def normalize(rows: slice) -> None:
             panel = result[rows]
             if by_rms:
                 normalize_rows_by_rms(wide[rows], panel, epsilon)
@@ -90,6 +104,8 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
                 panel *= wide_scale if len(wide_scale) == 1 else wide_scale[rows]
             if wide_bias is not None:
                 panel += wide_bias if len(wide_bias) == 1 else wide_bias[rows]
+
+        over_row_panels(normalize, *shape)
         if out.dtype != result.dtype:
             np.copyto(out.reshape(shape), result, casting="unsafe")
         if n_outputs == 1:
@@ -121,8 +137,7 @@ def _normalized_planes(x: Tensor, planes: int, epsilon: float) -> Tensor:
     """A new array like ``x`` in its compute type, each of ``planes`` equal parts normalized by itself."""
     wide = widened(x).reshape(planes, -1) if x.size else widened(x).reshape(planes, 0)
     out = np.empty(wide.shape, wide.dtype)
-    for rows in row_panels(*wide.shape) if wide.shape[1] else ():
-        normalize_rows(wide[rows], out[rows], epsilon)
+    over_row_panels(lambda rows: normalize_rows(wide[rows], out[rows], epsilon), *wide.shape)
     return out.reshape(x.shape)
 
 

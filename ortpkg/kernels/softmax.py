@@ -11,6 +11,7 @@ from ortpkg.kernels.axes import element_count, normalized_axis
 from ortpkg.kernels.element_types import FLOATS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.pieces import LEAST_ELEMENTS, over_ranges, piece_count
 from ortpkg.kernels.special_functions import BLOCK
 
 #: Rows up to this length are summed in their own narrow type.
@@ -19,11 +20,31 @@ MOST_NARROW_TERMS = 64
 Rows = Callable[[Tensor, Tensor], None]
 
 
+#: Where all values lie so close together, their powers neither overflow nor vanish beside the largest of all rows.
+_NARROW_RANGE = 60.0
+
+
 def softmax_rows(x: Tensor, out: Tensor) -> None:
-    """exp(x - max) / sum of it, along the last axis; ``out`` may be ``x``."""
-    np.subtract(x, np.maximum.reduce(x, axis=-1, keepdims=True), out=out)
+    """exp(x - max) / sum of it, along the last axis; ``out`` may be ``x``.
+
+    The largest value of each row costs more to find than its powers; the largest of all rows does as well where the
+    values lie close together.
+    """
+    largest = x.max()
+    if not largest - x.min() < _NARROW_RANGE:  # nor where one is infinite or NaN
+        largest = np.maximum.reduce(x, axis=-1, keepdims=True)
+    np.subtract(x, largest, out=out)
     np.exp(out, out=out)
-    np.divide(out, np.add.reduce(out, axis=-1, keepdims=True), out=out)
+    np.divide(out, row_sums(out), out=out)
+
+
+def row_sums(x: Tensor) -> Tensor:
+    """Sums along the last axis, which stays with size 1; by a product with ones, which is several times faster."""
+    if x.strides[-1] != x.itemsize:
+        total: Tensor = np.add.reduce(x, axis=-1, keepdims=True)
+        return total
+    product: Tensor = np.matmul(x, np.ones((x.shape[-1], 1), x.dtype))
+    return product
 
 
 def narrow_softmax_rows(dtype: np.dtype[Any]) -> Rows:
@@ -59,10 +80,15 @@ def hardmax_rows(x: Tensor, out: Tensor) -> None:
 
 
 def apply_to_rows(rows: Rows, x: Tensor, out: Tensor) -> None:
-    """Applies ``rows`` to matrices, as many rows at a time as fit in cache."""
+    """Applies ``rows`` to matrices, as many rows at a time as fit in cache, on the threads of the node."""
     step = max(BLOCK // max(x.shape[-1], 1), 1)
-    for start in range(0, x.shape[0], step):
-        rows(x[start : start + step], out[start : start + step])
+
+    def stretch(first: int, last: int) -> None:
+        for start in range(first, last, step):
+            stop = min(start + step, last)
+            rows(x[start:stop], out[start:stop])
+
+    over_ranges(stretch, x.shape[0], piece_count(x.size, LEAST_ELEMENTS), multiple=step)
 
 
 def apply_along_axis(rows: Rows, x: Tensor, out: Tensor, axis: int) -> None:

@@ -51,7 +51,7 @@ class SessionOptions:
     Attributes:
         graph_optimization_level: see :class:`GraphOptimizationLevel`.
         execution_mode: see :class:`ExecutionMode`.
-        intra_op_num_threads: threads of the linear-algebra library during a run; 0 leaves the library as it is.
+        intra_op_num_threads: threads that share the work of a node; 0: as many as the linear-algebra library has.
         inter_op_num_threads: threads of parallel execution; 0 means one per CPU.
         enable_mem_pattern: lay activations out in one block per device and set of input shapes.
         enable_mem_reuse: let values share buffers.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.kernels import blas_threads
+import ortpkg
+from ortpkg.kernels import blas_threads, intra_op
 from tests.session.conftest import session_of
 
 
@@ -30,16 +31,30 @@ def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     return found
 
 
-def test_count_holds_for_the_run_only(library: FakeLibrary) -> None:
-    with session_of("g (float[2] x) => (float[2] y) { y = Neg(x) }", intra_op_num_threads=3) as session:
+@pytest.mark.parametrize("count", [0, 3])
+def test_library_has_one_thread_for_the_run_only(library: FakeLibrary, count: int) -> None:
+    with session_of("g (float[2] x) => (float[2] y) { y = Neg(x) }", intra_op_num_threads=count) as session:
         session.run(None, {"x": np.zeros(2, np.float32)})
-    assert library.counts == [8, 3, 8]
+    assert set(library.counts[1:-1]) == {1}
+    assert library.counts[-1] == 8
 
 
-def test_session_without_a_count_touches_nothing(library: FakeLibrary) -> None:
-    with session_of("g (float[2] x) => (float[2] y) { y = Neg(x) }") as session:
+@pytest.mark.parametrize(("count", "seen"), [(0, [8]), (3, [8, 3, 8])])
+def test_library_keeps_its_threads_where_nodes_run_side_by_side(
+    library: FakeLibrary, count: int, seen: list[int]
+) -> None:
+    options = {"execution_mode": ortpkg.ExecutionMode.ORT_PARALLEL, "intra_op_num_threads": count}
+    with session_of("g (float[2] x) => (float[2] y) { y = Neg(x) }", **options) as session:
         session.run(None, {"x": np.zeros(2, np.float32)})
-    assert library.counts == [8]
+    assert library.counts == seen
+
+
+def test_kernels_have_the_threads_that_the_library_would_have(library: FakeLibrary) -> None:
+    with blas_threads.held_to_one_thread(), blas_threads.blas_threads(3):
+        assert library.counts[-1] == 1
+        assert intra_op.thread_count() == 3
+    with blas_threads.held_to_one_thread():
+        assert intra_op.thread_count() == 8
 
 
 def test_count_of_the_process_comes_back_after_runs_that_overlap(library: FakeLibrary) -> None:

@@ -1,0 +1,84 @@
+"""softmax(query · keyᵀ · scale + bias) · value in float32 or float64: the case that transformers spend their time in.
+
+Heads go over the threads; each thread multiplies and normalizes a few heads while their scores are in cache. The
+powers are taken of the scores as they are where the lengths of queries and keys prove that they cannot overflow, which
+saves finding and subtracting each row's largest score. The rows are divided by their sums after the second product,
+where they are shorter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.pieces import LEAST_PRODUCTS, over_ranges, piece_count
+from ortpkg.kernels.scratch import take_scratch
+from ortpkg.kernels.softmax import row_sums
+
+#: Bytes of scores computed at a time by one thread.
+_SCORES_NBYTES = 1 << 19
+#: Scores of at most this size have powers and sums that are normal numbers, far from the ends of float32.
+_LARGEST_SAFE_SCORE = 60.0
+_LEAST_SAFE_SUM = 1e-30
+
+
+def attend_plainly(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, out: Tensor) -> None:
+    """The operands of :func:`ortpkg.kernels.attention.attend`, each query head with a key head of its own."""
+    batches, heads, length, size = query.shape
+    total = key.shape[2]
+    least = LEAST_PRODUCTS // 8  # the products are small, and most of the time goes elsewhere
+    pieces = min(piece_count(batches * heads * length * total * size, least), batches * heads)
+    per_call = max(_SCORES_NBYTES // max(length * total * query.itemsize, 1), 1)
+    highest_bias = 0.0 if bias is None else float(np.max(bias, initial=0.0))
+
+    def some(first: int, last: int) -> None:
+        start = first
+        while start < last:
+            batch, head = divmod(start, heads)
+            stop = min(start + per_call, last, (batch + 1) * heads)
+            own = slice(head, head + stop - start)
+            own_bias = None if bias is None else _part(bias, batch, own)
+            factors = (query[batch, own], key[batch, own], value[batch, own])
+            _attend_heads(*factors, own_bias, scale, highest_bias, out[batch, own])
+            start = stop
+
+    over_ranges(some, batches * heads, pieces)
+
+
+def _part(bias: Tensor, batch: int, heads: slice) -> Tensor:
+    return bias[batch if bias.shape[0] > 1 else 0, heads if bias.shape[1] > 1 else slice(0, 1)]
+
+
+def _attend_heads(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, highest_bias: float, out: Tensor
+) -> None:
+    """(heads, length, size) and (heads, total, size) to (heads, length, value size)."""
+    dtype = query.dtype
+    scaled, scores = take_scratch((query.shape, dtype), ((*query.shape[:2], key.shape[1]), dtype))
+    np.multiply(query, dtype.type(scale), out=scaled)
+    if _largest_length(scaled) * _largest_length(key) + highest_bias < _LARGEST_SAFE_SCORE:  # false for NaN
+        np.matmul(scaled, key.swapaxes(-1, -2), out=scores)
+        if bias is not None:
+            scores += bias
+        np.exp(scores, out=scores)
+        sums = row_sums(scores)
+        if sums.min() > _LEAST_SAFE_SUM:
+            np.matmul(scores, value, out=out)
+            out /= sums
+            return
+    np.matmul(scaled, key.swapaxes(-1, -2), out=scores)
+    if bias is not None:
+        scores += bias
+    largest = np.maximum.reduce(scores, axis=-1, keepdims=True)
+    largest[np.isneginf(largest)] = 0  # a row that attends to nothing is zero
+    scores -= largest
+    np.exp(scores, out=scores)
+    sums = row_sums(scores)
+    sums[sums == 0] = 1
+    np.matmul(scores, value, out=out)
+    out /= sums
+
+
+def _largest_length(vectors: Tensor) -> float:
+    """Of the vectors along the last axis, by the product with themselves."""
+    return float(np.sqrt(np.vecdot(vectors, vectors).max()))
