@@ -14,6 +14,7 @@ from ortpkg.engine.transformers.constant_node_to_initializer import CONSTANT_NOD
 from ortpkg.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
 from ortpkg.engine.transformers.conv_batch_normalization_fusion import CONV_BATCH_NORMALIZATION_FUSION
 from ortpkg.engine.transformers.dequantize_gather_fusion import DEQUANTIZE_GATHER_FUSION
+from ortpkg.engine.transformers.dimension_unification import DIMENSION_UNIFICATION
 from ortpkg.engine.transformers.dropout_elimination import DROPOUT_ELIMINATION
 from ortpkg.engine.transformers.dynamic_quantize_matmul_fusion import DYNAMIC_QUANTIZE_MATMUL_FUSION
 from ortpkg.engine.transformers.gelu_fusion import GELU_FUSION
@@ -33,6 +34,7 @@ from ortpkg.engine.transformers.qdq_eliminations import QDQ_ACTIVATION_ELIMINATI
 from ortpkg.engine.transformers.qdq_matmul_fusion import QDQ_MATMUL_FUSION
 from ortpkg.engine.transformers.quick_gelu_fusion import QUICK_GELU_FUSION
 from ortpkg.engine.transformers.reshape_fusion import RESHAPE_ELIMINATION, RESHAPE_FUSION
+from ortpkg.engine.transformers.reshape_pair_elimination import RESHAPE_PAIR_ELIMINATION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.shape_folding import SHAPE_FOLDING
 from ortpkg.engine.transformers.skip_layer_normalization_fusion import SKIP_LAYER_NORMALIZATION_FUSION
@@ -68,6 +70,7 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
         UNUSED_REMOVAL,
     ),
     TransformLevel.EXTENDED: (
+        DIMENSION_UNIFICATION,
         RuleDriver("qdq-eliminations", [QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE]),
         RuleDriver(
             "qdq-fusions",
@@ -80,7 +83,7 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
         ),
         RuleDriver("transformer-fusions", [PACKED_ATTENTION_FUSION, BIAS_GELU_FUSION, SKIP_LAYER_NORMALIZATION_FUSION]),
         RuleDriver("matmul-fusions", [DYNAMIC_QUANTIZE_MATMUL_FUSION, MATMUL_SCALE_FUSION, MATMUL_BIAS_FUSION]),
-        RuleDriver("activation-fusions", [ACTIVATION_FUSION]),
+        RuleDriver("activation-fusions", [RESHAPE_PAIR_ELIMINATION, ACTIVATION_FUSION]),
         RuleDriver("residual-fusions", [RESIDUAL_FUSION]),
         UNUSED_REMOVAL,
     ),

@@ -12,6 +12,7 @@ from ortpkg.engine.transformers.matmul_bias_fusion import MATMUL_BIAS_FUSION
 from ortpkg.engine.transformers.matmul_scale_fusion import MATMUL_SCALE_FUSION
 from ortpkg.engine.transformers.pad_fusion import PAD_FUSION
 from ortpkg.engine.transformers.quick_gelu_fusion import QUICK_GELU_FUSION
+from ortpkg.engine.transformers.reshape_pair_elimination import RESHAPE_PAIR_ELIMINATION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.sum_to_add import SUM_TO_ADD
 from ortpkg.engine.transformers.transform_context import TransformContext
@@ -22,6 +23,7 @@ from tests.engine.transformers.transformation import check, check_unchanged, par
 SCALE, BIAS = RuleDriver("test", [MATMUL_SCALE_FUSION]), RuleDriver("test", [MATMUL_BIAS_FUSION])
 PAD, SUM = RuleDriver("test", [PAD_FUSION]), RuleDriver("test", [SUM_TO_ADD])
 ACTIVATION = RuleDriver("test", [QUICK_GELU_FUSION, ACTIVATION_FUSION])
+RESHAPES = RuleDriver("test", [RESHAPE_PAIR_ELIMINATION])
 RESIDUAL = RuleDriver("test", [RESIDUAL_FUSION])
 EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
 
@@ -35,7 +37,7 @@ def weights(*texts: str) -> dict[str, Any]:
         "k": generator.standard_normal((3, 2, 3, 3)).astype(np.float32), "b": np.ones(3, np.float32),
         "pads": np.array([0, 0, 1, 2, 0, 0, 0, 1]), "channels": np.array([0, 1, 1, 1, 0, 0, 1, 1]),
         "crop": np.array([0, 0, -1, 0, 0, 0, 0, 0]), "one": np.float32(1), "spatial": np.array([1, 1, 1, 1]),
-        "axes": np.array([2, 3]),
+        "axes": np.array([2, 3]), "wide": np.array([2, 3, 4]), "narrow": np.array([-1, 4]), "flat": np.array([-1]),
     }  # fmt: skip
     words = {word for text in texts for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split()}
     return {name: array for name, array in arrays.items() if name in words}
@@ -227,3 +229,31 @@ def test_sum_of_two_is_an_addition_and_of_one_nothing() -> None:
 
 def test_sum_of_three_stays() -> None:
     unchanged(SUM, IMAGE, "y = Sum(x, x, x)", "float[1, 2, 7, 7] y")
+
+
+# --- reshapes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operator", ["Tanh(a)", "LeakyRelu <alpha = 0.5> (a)", "com.microsoft.FastGelu(a)"])
+def test_reshapes_round_an_elementwise_operator_go(operator: str) -> None:
+    same(
+        RESHAPES,
+        "float[6, 4] x",
+        f"a = Reshape(x, wide) b0 = {operator} y = Reshape(b0, narrow)",
+        f"y = {operator.replace('(a)', '(x)')}",
+        "float[6, 4] y",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "outputs"),
+    [
+        ("a = Reshape(x, wide) b0 = Softmax(a) y = Reshape(b0, narrow)", "float[6, 4] y"),
+        ("a = Reshape(x, wide) b0 = Tanh(a) y = Reshape(b0, flat)", "float[24] y"),
+        ("a = Reshape(x, wide) b0 = Tanh(a) y = Reshape(b0, narrow)", "float[6, 4] y, float[2, 3, 4] a"),
+        ("a = Reshape(x, wide) b0 = Tanh(a) y = Reshape(b0, narrow)", "float[6, 4] y, float[2, 3, 4] b0"),
+    ],
+    ids=["operator over an axis", "another shape", "input is an output", "result is an output"],
+)
+def test_other_reshapes_stay(body: str, outputs: str) -> None:
+    unchanged(RESHAPES, "float[6, 4] x", body, outputs)
