@@ -15,14 +15,16 @@ import numpy as np
 from ortpkg.graph.types import TensorType
 from ortpkg.kernels import intra_op, winograd
 from ortpkg.kernels.activation_table import fused_activation
-from ortpkg.kernels.activations import Block
 from ortpkg.kernels.axes import element_count
+from ortpkg.kernels.blas_threads import held_to_one_thread
+from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.depthwise_convolution import convolve_depthwise
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.im2col import Panel, panels
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.scratch import take_scratch
+from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 from ortpkg.kernels.windows import WindowAttributes, Windows
 
 MS = "com.microsoft"
@@ -30,30 +32,11 @@ MS = "com.microsoft"
 PANEL_NBYTES = 1 << 20
 #: Fewer columns than these make a product slow: work is then cut by rows (output channels) instead.
 _LEAST_COLUMNS = 96
+#: Fewer rows than these do not pay for packing the matrix on the right once more.
+_LEAST_ROWS = 64
+#: Copies of fewer elements are not worth a second thread.
+_LEAST_SHARED_ELEMENTS = 1 << 17
 _FLOAT32 = np.dtype(np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class Epilogue:
-    """What follows the sum: a bias per channel, a residual of the output's shape, an activation. Any may be None."""
-
-    bias: Tensor | None = None
-    residual: Tensor | None = None
-    activation: Block | None = None
-
-    def finish(self, part: Tensor, image: int, channels: slice, positions: slice) -> None:
-        """Finishes ``part`` (channels, positions) of an image's output in place."""
-        if self.bias is not None:
-            np.add(part, self.bias[channels, None], out=part)
-        self.finish_biased(part, image, channels, positions)
-
-    def finish_biased(self, part: Tensor, image: int, channels: slice, positions: slice) -> None:
-        """The same where the bias is in already."""
-        if self.residual is not None:
-            plane = self.residual[image, channels]
-            np.add(part, plane.reshape(plane.shape[0], -1)[:, positions], out=part)
-        if self.activation is not None:
-            self.activation(part, part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +66,24 @@ def check_conv_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: 
         raise ValueError(f"a bias of shape {bias.shape} does not fit {w[0]} output channels")
 
 
-def convolve(x: Tensor, weights: Filter, windows: Windows, out: Tensor, epilogue: Epilogue) -> None:
-    """``out = epilogue(conv(x, weights))``, all of one float type."""
-    if out.size == 0:
+def convolve(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, zero_point: float = 0) -> None:
+    """``epilogue(conv(x - zero_point, weights))``, computed in the weights' float type; padding stands for 0."""
+    if epilogue.out.size == 0:
         return
-    with intra_op.held():
+    with held_to_one_thread(), small_ufunc_buffers():
         if weights.values.shape[1] == 1 and weights.group > 1 and len(windows.kernel) <= 2:
-            convolve_depthwise(x, weights.values, windows, out, epilogue.finish)
-        elif windows.is_pointwise:
-            _pointwise(x, weights, windows, out, epilogue)
-        else:
-            if len(windows.kernel) == 1:  # panels are cut along the first axis, so the one of size 1 goes behind it
-                x, out, windows = x[..., None], out[..., None], windows.with_axis(1)
-            for image in range(x.shape[0]):
-                if weights.transformed is not None and winograd.is_tame(x[image]):
-                    _by_winograd(x, weights.transformed, windows, out, epilogue, image)
-                else:
-                    _by_panels(x, weights, windows, out, epilogue, image)
-
-
-def _by_winograd(x: Tensor, weight: Tensor, windows: Windows, out: Tensor, epilogue: Epilogue, image: int) -> None:
-    planes = out[image].reshape(out.shape[1], -1)
-    width = windows.output[1]
-
-    def finish(rows: slice, channels: slice) -> None:
-        positions = slice(rows.start * width, rows.stop * width)
-        epilogue.finish_biased(planes[channels, positions], image, channels, positions)
-
-    winograd.convolve(x[image], weight, epilogue.bias, windows, out[image], finish)
+            convolve_depthwise(x, weights.values, windows, epilogue, zero_point)
+            return
+        if windows.is_pointwise:
+            _pointwise(x, weights, windows, epilogue, zero_point)
+            return
+        if len(windows.kernel) == 1:  # panels are cut along the first axis, so the one of size 1 goes behind it
+            x, windows = x[..., None], windows.with_axis(1)
+        for image in range(x.shape[0]):
+            if weights.transformed is not None and winograd.is_tame(x[image]):
+                winograd.convolve(x[image], weights.transformed, windows, epilogue, image)
+            else:
+                _by_panels(x, weights, windows, epilogue, image, zero_point)
 
 
 def _cuts(count: int, parts: int, least: int, multiple: int = 16) -> list[slice]:
@@ -120,21 +93,38 @@ def _cuts(count: int, parts: int, least: int, multiple: int = 16) -> list[slice]
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
-def _pointwise(x: Tensor, weights: Filter, windows: Windows, out: Tensor, epilogue: Epilogue) -> None:
+def _dense(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float) -> Tensor:
+    """The elements of ``x`` at the strides, in ``dtype``, as (N, C, positions)."""
+    every: list[Any] = [slice(None, None, stride) for stride in windows.strides]
+    x = x[(..., *every)]
+    (dense,) = take_scratch(Slot.SHARED, (x.shape, dtype))
+    parts = _cuts(x.shape[1], intra_op.thread_count() if x.size > _LEAST_SHARED_ELEMENTS else 1, 1, 1)
+
+    def copy(number: int) -> None:
+        target = dense[:, parts[number]]
+        np.copyto(target, x[:, parts[number]], casting="unsafe")
+        if zero_point:
+            np.subtract(target, dtype.type(zero_point), out=target)
+
+    intra_op.parallel_for(len(parts), copy)
+    return dense.reshape(*x.shape[:2], -1)
+
+
+def _pointwise(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, zero_point: float) -> None:
     """Windows of one element: products of the (strided) images themselves, cut by positions, else by channels."""
-    if any(stride != 1 for stride in windows.strides):
-        every: list[Any] = [slice(None, None, stride) for stride in windows.strides]
-        (dense,) = take_scratch(((*x.shape[:2], *windows.output), x.dtype))
-        np.copyto(dense, x[(..., *every)])
-        x = dense
     count, (filters, channels) = element_count(windows.output), weights.values.shape[:2]
     matrix, per_group = weights.values.reshape(filters, channels), filters // weights.group
-    columns, rows = x.reshape(*x.shape[:2], count), out.reshape(*out.shape[:2], count)
+    if any(stride != 1 for stride in windows.strides) or x.dtype != matrix.dtype or zero_point:
+        columns = _dense(x, windows, matrix.dtype, zero_point)
+    else:
+        columns = x.reshape(*x.shape[:2], count)
     threads = intra_op.thread_count()
-    fitting = max(PANEL_NBYTES // (max(per_group, channels) * x.itemsize), _LEAST_COLUMNS)
-    positions = _cuts(count, max(-(-count // fitting), threads), _LEAST_COLUMNS)
-    is_short = len(positions) * x.shape[0] * weights.group < threads
-    parts = _cuts(per_group, threads if is_short else 1, 16)
+    images = x.shape[0] * weights.group
+    # Whole rows are passed over faster than stretches of them, but packing the input for few rows does not pay.
+    by_rows = images < threads and (per_group >= threads * _LEAST_ROWS or count < threads * _LEAST_COLUMNS)
+    pieces = threads if images < threads else 1
+    parts = _cuts(per_group, pieces if by_rows else 1, 16)
+    positions = _cuts(count, 1 if by_rows else pieces, _LEAST_COLUMNS)
     tasks = [
         (image, group, part, place)
         for image in range(x.shape[0])
@@ -146,51 +136,55 @@ def _pointwise(x: Tensor, weights: Filter, windows: Windows, out: Tensor, epilog
     def multiply(number: int) -> None:
         image, group, part, place = tasks[number]
         own = slice(group * per_group + part.start, group * per_group + part.stop)
-        target = rows[image, own, place]
+        target = epilogue.part(image, own, place)
         np.matmul(matrix[own], columns[image, group * channels : (group + 1) * channels, place], out=target)
         epilogue.finish(target, image, own, place)
 
     intra_op.parallel_for(len(tasks), multiply)
 
 
-def _by_panels(x: Tensor, weights: Filter, windows: Windows, out: Tensor, epilogue: Epilogue, image: int) -> None:
+def _by_panels(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, image: int, zero_point: float) -> None:
     """Unrolls as many rows of windows as a panel holds, multiplies, finishes."""
     depth = element_count(weights.values.shape[1:])
     count, rest = windows.output[0], element_count(windows.output[1:])
     threads = intra_op.thread_count()
-    rows = min(max(PANEL_NBYTES // max(depth * rest * x.itemsize, 1), 1), count)
+    rows = min(max(PANEL_NBYTES // max(depth * rest * weights.values.itemsize, 1), 1), count)
     if rows * threads > count * weights.group and count * rest >= threads * _LEAST_COLUMNS:
         rows = -(-count // threads)
     cut = panels(windows, x.shape[2:], rows)
 
     def run(number: int) -> None:
         group, panel = divmod(number, len(cut))
-        _panel(x, weights, cut[panel], out, epilogue, image, group)
+        first = group * weights.values.shape[1]
+        source = x[image, first : first + weights.values.shape[1]]
+        _panel(source, weights, cut[panel], epilogue, (image, group), zero_point)
 
     intra_op.parallel_for(weights.group * len(cut), run)
 
 
-def _panel(x: Tensor, weights: Filter, panel: Panel, out: Tensor, epilogue: Epilogue, image: int, group: int) -> None:
-    """One panel of one group; spread over threads where it is not itself one of several."""
-    channels, per_group = weights.values.shape[1], weights.values.shape[0] // weights.group
-    source = x[image, group * channels : (group + 1) * channels]
-    band, columns = take_scratch((panel.band_shape(channels), x.dtype), (panel.column_shape(channels), x.dtype))
+def _panel(
+    x: Tensor, weights: Filter, panel: Panel, epilogue: Epilogue, where: tuple[int, int], zero_point: float
+) -> None:
+    """One panel of one image and group; spread over threads where it is not itself one of several."""
+    image, group = where
+    (filters, channels), dtype = weights.values.shape[:2], weights.values.dtype
+    per_group = filters // weights.group
+    band, columns = take_scratch(Slot.PANEL, (panel.band_shape(channels), dtype), (panel.column_shape(channels), dtype))
     place, threads = panel.positions, intra_op.thread_count()
-    planes = out[image].reshape(out.shape[1], -1)
-    matrix = weights.values.reshape(weights.values.shape[0], -1)
+    matrix = weights.values.reshape(filters, -1)
     flat = columns.reshape(matrix.shape[1], -1)
     channel_parts = _cuts(channels, threads, 1, 1)
     filter_parts = _cuts(per_group, threads, 16)
 
     def unroll(number: int) -> None:
         own = channel_parts[number]
-        panel.fill_band(source[own], band[own])
+        panel.fill_band(x[own], band[own], zero_point)
         panel.unroll(band[own], columns[own])
 
     def multiply(number: int) -> None:
         part = filter_parts[number]
         own = slice(group * per_group + part.start, group * per_group + part.stop)
-        target = planes[own, place]
+        target = epilogue.part(image, own, place)
         np.matmul(matrix[own], flat, out=target)
         epilogue.finish(target, image, own, place)
 
@@ -198,7 +192,7 @@ def _panel(x: Tensor, weights: Filter, panel: Panel, out: Tensor, epilogue: Epil
     intra_op.parallel_for(len(filter_parts), multiply)
 
 
-def _scratch_nbytes(x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int) -> int:
+def scratch_nbytes(x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int) -> int:
     """At most what a run takes besides the output: on every thread a padded image and a panel of unrolled windows."""
     if windows.is_pointwise:
         return itemsize * element_count(x)
@@ -226,20 +220,22 @@ def _conv(info: OpKernelInfo) -> Compute:
             raise ValueError(f"kernel_shape {windows.kernel} is not that of the weight, {weight.shape}")
         out = context.output(0, (x.shape[0], weight.shape[0], *windows.output), x.dtype)
         dtype = compute_dtype(x.dtype)
-        context.check_allocation(_scratch_nbytes(x.shape, weight.shape, windows, dtype.itemsize))
-        result = out if out.dtype == dtype else np.empty(out.shape, dtype)
-        wide_bias = None if bias is None else widened(bias)
-        wide_residual = None if residual is None else widened(residual)
-        if wide_residual is not None and wide_residual.shape != out.shape:
-            raise ValueError(f"a residual of shape {wide_residual.shape} does not fit the output's shape {out.shape}")
+        context.check_allocation(scratch_nbytes(x.shape, weight.shape, windows, dtype.itemsize))
+        if residual is not None and residual.shape != out.shape:
+            raise ValueError(f"a residual of shape {residual.shape} does not fit the output's shape {out.shape}")
         weights = Filter(
             widened(weight) if prepared is None else prepared,
             group,
             transformed if transformed is not None and winograd.suits(windows, weight.shape) else None,
         )
-        convolve(widened(x), weights, windows, result, Epilogue(wide_bias, wide_residual, activation))
-        if result is not out:
-            np.copyto(out, result, casting="unsafe")
+        epilogue = Epilogue(
+            out=out,
+            dtype=dtype,
+            bias=None if bias is None else widened(bias),
+            residual=residual,
+            activation=activation,
+        )
+        convolve(x, weights, windows, epilogue)
         return out
 
     return compute

@@ -7,51 +7,53 @@ row length: the sums have the planes' row length, and the surplus columns are dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from ortpkg.kernels import intra_op
+from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.scratch import take_scratch
+from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.windows import Windows
 
 #: Elements of the input planes per block of channels: what stays in cache together with the sums.
 _BLOCK = 1 << 15
 
-#: Ends a block of the output: (channels × positions, image, channels, positions).
-Finish = Callable[[Tensor, int, slice, slice], None]
 
-
-def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, out: Tensor, finish: Finish) -> None:
-    """``out = conv(x, weight)`` with ``weight`` (channels · multiplier, 1, *kernel) and as many groups as channels."""
+def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, epilogue: Epilogue, zero_point: float = 0) -> None:
+    """``epilogue(conv(x - zero_point, weight))``; ``weight`` (channels · multiplier, 1, *kernel), a channel a group."""
     if len(windows.kernel) == 1:  # a row is a plane of height 1
-        x, weight, out, windows = x[:, :, None], weight[:, :, None], out[:, :, None], windows.with_axis(0)
+        x, weight, windows = x[:, :, None], weight[:, :, None], windows.with_axis(0)
     channels, multiplier = x.shape[1], weight.shape[0] // x.shape[1]
     rows, columns = _plane_shape(windows)
     step = min(max(_BLOCK // (rows * columns), 1), -(-channels // intra_op.thread_count()))
     blocks = [(n, first) for n in range(x.shape[0]) for first in range(0, channels, step)]
     phases = list(dict.fromkeys((y % windows.strides[0], x_ % windows.strides[1]) for y, x_, _, _ in _taps(windows)))
     sums = windows.output[0] * columns
-    positions = windows.output[0] * windows.output[1]
+    positions = slice(0, windows.output[0] * windows.output[1])
 
     def run(number: int) -> None:
         n, first = blocks[number]
         last = min(first + step, channels)
         count = last - first
         flat, total, product = take_scratch(
-            ((len(phases), count, rows * columns + columns), x.dtype),
-            ((count, sums), x.dtype),
-            ((count, sums), x.dtype),
+            Slot.PANEL,
+            ((len(phases), count, rows * columns + columns), weight.dtype),
+            ((count, sums), weight.dtype),
+            ((count, sums), weight.dtype),
         )
         planes = dict(zip(phases, flat, strict=True))
-        _fill_planes(x[n, first:last], windows, planes, rows, columns)
+        _fill_planes(x[n, first:last], windows, planes, rows, columns, zero_point)
+        whole = slice(first * multiplier, last * multiplier)
+        part = epilogue.part(n, whole, positions)
         for m in range(multiplier):
-            own = slice(first * multiplier + m, last * multiplier, multiplier)
-            _sum_taps(planes, weight[own, 0], windows, columns, total, product)
-            np.copyto(out[n, own], total.reshape(count, -1, columns)[:, :, : windows.output[1]])
-        own = slice(first * multiplier, last * multiplier)
-        finish(out[n, own].reshape(-1, positions), n, own, slice(0, positions))
+            _sum_taps(planes, weight[whole][m::multiplier, 0], windows, columns, total, product)
+            np.copyto(
+                part[m::multiplier].reshape(count, *windows.output),
+                total.reshape(count, -1, columns)[:, :, : windows.output[1]],
+            )
+        epilogue.finish(part, n, whole, positions)
 
     intra_op.parallel_for(len(blocks), run)
 
@@ -67,18 +69,27 @@ def _plane_shape(windows: Windows) -> tuple[int, int]:
     return rows, columns
 
 
-def _fill_planes(x: Tensor, windows: Windows, planes: dict[tuple[int, int], Tensor], rows: int, columns: int) -> None:
+def _fill_planes(
+    x: Tensor,
+    windows: Windows,
+    planes: dict[tuple[int, int], Tensor],
+    rows: int,
+    columns: int,
+    zero_point: float,
+) -> None:
     """(row phase, column phase) → (channels, rows · columns + slack): every stride-th element of the padded input.
 
     The slack after the last row lets the last tap's run read past the end; what it reads lands in dropped columns.
     """
     (height, width), (step_y, step_x) = x.shape[1:], windows.strides
     for (phase_y, phase_x), plane in planes.items():
-        plane.fill(0)
+        plane.fill(zero_point)
         target = plane[:, : rows * columns].reshape(x.shape[0], rows, columns)
         y_to, y_from = _overlap(height, windows.before[0], phase_y, step_y, rows)
         x_to, x_from = _overlap(width, windows.before[1], phase_x, step_x, columns)
         target[:, y_to, x_to] = x[:, y_from, x_from]
+        if zero_point:
+            np.subtract(plane, plane.dtype.type(zero_point), out=plane)
 
 
 def _overlap(size: int, before: int, phase: int, stride: int, count: int) -> tuple[slice, slice]:

@@ -38,8 +38,8 @@ class Panel:
         """(channels, *kernel, *output positions of the panel)."""
         return (channels, *self.windows.kernel, self.stop - self.start, *self.windows.output[1:])
 
-    def fill_band(self, x: Tensor, band: Tensor, fill: float = 0) -> None:
-        """Copies what the panel sees of ``x`` (channels, *spatial) into ``band``, with ``fill`` for padding."""
+    def fill_band(self, x: Tensor, band: Tensor, zero_point: float = 0) -> None:
+        """Copies what the panel sees of ``x`` (channels, *spatial) minus ``zero_point`` into ``band``; padding is 0."""
         w, last = self.windows, len(self.spatial) - 1
         firsts = [-before for before in w.before]
         firsts[0] += self.start * w.strides[0]
@@ -56,10 +56,12 @@ class Panel:
             at = firsts[-1] + phase + low * step
             target = band[..., phase, :]
             if not is_covered or low or high != length:
-                target.fill(fill)
+                target.fill(zero_point)
             if high > low:
                 own = slice(at, at + (high - low - 1) * step + 1, step)
                 target[(slice(None), *places, slice(low, high))] = x[(slice(None), *sources, own)]
+        if zero_point:
+            np.subtract(band, band.dtype.type(zero_point), out=band)
 
     def unroll(self, band: Tensor, columns: Tensor) -> None:
         """Copies the windows from ``band`` into ``columns``, whose shape is that of :meth:`column_shape`."""

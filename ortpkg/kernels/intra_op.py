@@ -8,13 +8,11 @@ linear-algebra library is held to one thread; how many threads take part is what
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-import numpy as np
+from collections.abc import Callable
 
 from ortpkg.kernels import blas_threads
 
@@ -55,13 +53,14 @@ class _Shift:
 
     def __init__(self, job: _Job) -> None:
         self._job = job
+        self._context = contextvars.copy_context()  # numpy's error state and buffer size are those of the starter
         self._claim = threading.Lock()
         self._done = threading.Lock()
         self._done.acquire()
 
     def work(self) -> None:
         if self._claim.acquire(blocking=False):
-            self._job.work_for_other()
+            self._context.run(self._job.work_for_other)
             self._done.release()
 
     def end(self) -> None:
@@ -91,14 +90,13 @@ class _Worker:
 
     def _serve(self) -> None:
         _here.is_inside = True
-        with np.errstate(all="ignore"):
-            while True:
-                self._wake.acquire()
-                shift, self._shift = self._shift, None
-                if shift is not None:
-                    shift.work()
-                del shift  # what it refers to is the run's
-                _idle.append(self)
+        while True:
+            self._wake.acquire()
+            shift, self._shift = self._shift, None
+            if shift is not None:
+                shift.work()
+            del shift  # what it refers to is the run's
+            _idle.append(self)
 
 
 class _Here(threading.local):
@@ -141,16 +139,6 @@ def parallel_for(count: int, task: Callable[[int], None]) -> None:
         _share(_Job(count, task), workers)
     finally:
         _here.is_inside = False
-        blas_threads.release()
-
-
-@contextmanager
-def held() -> Iterator[None]:
-    """Holds the linear-algebra library to one thread within the block, for what a kernel does between jobs."""
-    blas_threads.hold_to_one_thread()
-    try:
-        yield
-    finally:
         blas_threads.release()
 
 

@@ -1,13 +1,15 @@
 """Memory that a kernel needs only while it computes: panels, tiles, sums. Each thread keeps its own between calls.
 
-A kernel takes all the scratch it needs at once, and whoever takes next on the same thread gets the same bytes: so a
-kernel must not use scratch across a call that takes some itself. Blocks beyond :data:`MOST_KEPT_NBYTES` are not kept.
+Whoever takes the same slot next on the same thread gets the same bytes. So a kernel takes all it needs in a slot at
+once, and what is used within a task of another (:mod:`ortpkg.kernels.intra_op`) has a slot of its own. Blocks beyond
+:data:`MOST_KEPT_NBYTES` are not kept.
 """
 
 from __future__ import annotations
 
 import math
 import threading
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -19,26 +21,30 @@ MOST_KEPT_NBYTES = 48 << 20
 _ALIGNMENT = 64
 
 
+class Slot(Enum):
+    """What scratch is for: SHARED by all tasks of a step, of one PANEL, or the sums of one TASK."""
+
+    SHARED = 0
+    PANEL = 1
+    TASK = 2
+
+
 class _Kept(threading.local):
-    block: Tensor = np.empty(0, np.uint8)
+    def __init__(self) -> None:
+        self.blocks = [np.empty(0, np.uint8) for _ in Slot]
 
 
 _kept = _Kept()
 
 
-def scratch_nbytes(*requests: tuple[tuple[int, ...], np.dtype[Any]]) -> int:
-    """Bytes that :func:`take_scratch` needs for these arrays."""
-    return sum(_rounded(math.prod(shape) * dtype.itemsize) for shape, dtype in requests)
-
-
-def take_scratch(*requests: tuple[tuple[int, ...], np.dtype[Any]]) -> list[Tensor]:
-    """One uninitialized array per (shape, dtype), until the next call on this thread."""
-    nbytes = scratch_nbytes(*requests)
-    block = _kept.block
+def take_scratch(slot: Slot, *requests: tuple[tuple[int, ...], np.dtype[Any]]) -> list[Tensor]:
+    """One uninitialized array per (shape, dtype), until the next call for the slot on this thread."""
+    nbytes = sum(_rounded(math.prod(shape) * dtype.itemsize) for shape, dtype in requests)
+    block = _kept.blocks[slot.value]
     if block.size < nbytes:
         block = np.empty(nbytes, np.uint8)
         if nbytes <= MOST_KEPT_NBYTES:
-            _kept.block = block
+            _kept.blocks[slot.value] = block
     arrays, offset = [], 0
     for shape, dtype in requests:
         arrays.append(np.ndarray(shape, dtype, buffer=block.data, offset=offset))

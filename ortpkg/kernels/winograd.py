@@ -9,15 +9,15 @@ Kronecker products, on numpy's BLAS again. Results differ from direct sums by ab
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ortpkg.kernels import intra_op
+from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.scratch import take_scratch
+from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.windows import Windows
 
 _FLOAT32 = np.dtype(np.float32)
@@ -52,9 +52,6 @@ _CONSTANT_TERM = 7
 _LEAST_TILES, _BUFFER_NBYTES = 96, 2 << 20
 #: Largest sum of squares of an image for which the transforms neither overflow nor spread an infinity over a tile.
 _LARGEST_ENERGY = 1e30
-
-#: Ends a panel of outputs that holds the convolution and the bias: (image rows, channels).
-Finish = Callable[[slice, slice], None]
 
 
 def suits(windows: Windows, weight: tuple[int, ...]) -> bool:
@@ -125,19 +122,22 @@ class _Tiles:
             )
             np.copyto(places[:, column], view)
 
-    def scatter(self, tiles: Tensor, out: Tensor) -> slice:
-        """Copies ``tiles`` (16, M, tiles) to their places in ``out`` (M, H, W); the rows of ``out`` that are done."""
-        top, bottom = _TILE * self.first, min(_TILE * self.last, out.shape[1])
+    @property
+    def rows(self) -> slice:
+        """The rows of outputs that the tiles cover."""
+        return slice(_TILE * self.first, min(_TILE * self.last, self.windows.output[0]))
+
+    def scatter(self, tiles: Tensor, out: Tensor) -> None:
+        """Copies ``tiles`` (16, M, tiles) to their places in ``out`` (M, rows, W)."""
         values = tiles.reshape(_TILE, _TILE, out.shape[0], self.last - self.first, self.across)
         for row in range(_TILE):
             for column in range(_TILE):
-                place = out[:, top + row : bottom : _TILE, column::_TILE]
+                place = out[:, row::_TILE, column::_TILE]
                 np.copyto(place, values[row, column, :, : place.shape[1], : place.shape[2]])
-        return slice(top, bottom)
 
 
-def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, windows: Windows, out: Tensor, finish: Finish) -> None:
-    """``out = conv(x, g) + bias`` for an image ``x`` (C, H, W); ``weight``: the transformed g; ``out`` (M, H', W')."""
+def convolve(x: Tensor, weight: Tensor, windows: Windows, epilogue: Epilogue, image: int) -> None:
+    """``epilogue(conv(x, g))`` for one image: ``x`` (C, H, W), ``weight`` the transformed g."""
     down, across = (-(-size // _TILE) for size in windows.output)
     widest = max(weight.shape[1:])
     fitting = max(_BUFFER_NBYTES // (36 * widest * _FLOAT32.itemsize), _LEAST_TILES)
@@ -146,19 +146,20 @@ def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, windows: Windows, o
     if rows * threads > down and down * across >= threads * _LEAST_TILES:
         rows = -(-down // threads)
     panels = [_Tiles(windows, first, min(first + rows, down), across) for first in range(0, down, rows)]
-    intra_op.parallel_for(len(panels), lambda number: _panel(x, weight, bias, panels[number], out, finish))
+    intra_op.parallel_for(len(panels), lambda number: _panel(x, weight, panels[number], epilogue, image))
 
 
-def _panel(x: Tensor, weight: Tensor, bias: Tensor | None, tiles: _Tiles, out: Tensor, finish: Finish) -> None:
+def _panel(x: Tensor, weight: Tensor, tiles: _Tiles, epilogue: Epilogue, image: int) -> None:
     """One panel; its three steps are spread over threads where the panel itself is not one of several."""
     filters, channels = weight.shape[1:]
     phase_shape = (_TILE, channels, _TILE * (tiles.last - tiles.first) + 2, tiles.across + 1)
     size = (36 * max(filters, channels) * tiles.count,)
-    phases, first, second = take_scratch((phase_shape, _FLOAT32), (size, _FLOAT32), (size, _FLOAT32))
+    phases, first, second = take_scratch(Slot.PANEL, (phase_shape, _FLOAT32), (size, _FLOAT32), (size, _FLOAT32))
 
     patches, inputs = (_cut(buffer, 36, channels, tiles.count) for buffer in (first, second))
     products, outputs = _cut(first, 36, filters, tiles.count), _cut(second, 16, filters, tiles.count)
-    parts = intra_op.thread_count()
+    parts, width = intra_op.thread_count(), tiles.windows.output[1]
+    positions = slice(tiles.rows.start * width, tiles.rows.stop * width)
 
     # Slices of channels merge with the tiles behind them without a copy: a reshape of theirs is a view.
     def transform_input(number: int) -> None:
@@ -172,11 +173,13 @@ def _panel(x: Tensor, weight: Tensor, bias: Tensor | None, tiles: _Tiles, out: T
 
     def transform_output(number: int) -> None:
         own = _part(filters, number, parts)
-        if bias is not None:
-            products[_CONSTANT_TERM, own] += bias[own, None]
+        if epilogue.bias is not None:
+            products[_CONSTANT_TERM, own] += epilogue.bias[own, None]
         values = outputs[:, own]
         np.matmul(_OUTPUTS, products[:, own].reshape(36, -1), out=values.reshape(16, -1))
-        finish(tiles.scatter(values, out[own]), own)
+        part = epilogue.part(image, own, positions)
+        tiles.scatter(values, part.reshape(part.shape[0], -1, width))
+        epilogue.finish_biased(part, image, own, positions)
 
     for step in (transform_input, multiply, transform_output):
         intra_op.parallel_for(parts, step)

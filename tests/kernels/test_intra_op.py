@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from ortpkg.kernels import blas_threads, intra_op
@@ -88,7 +89,22 @@ def test_library_has_one_thread_inside_and_its_own_afterwards(monkeypatch: pytes
     intra_op.parallel_for(4, lambda _: inside.append(library.count))
     assert inside == [1] * 4
     assert library.count == 6
-    with intra_op.held(), blas_threads.blas_threads(3):
+    with blas_threads.held_to_one_thread(), blas_threads.blas_threads(3):
         assert library.count == 1
         assert intra_op.thread_count() == 3
     assert library.count == 6
+
+
+def test_other_threads_have_the_error_state_of_the_caller() -> None:
+    seen: list[tuple[str, int]] = []
+
+    def task(_number: int) -> None:
+        time.sleep(0.002)
+        seen.append((np.geterr()["over"], np.getbufsize()))
+
+    with np.errstate(over="raise"):
+        np.setbufsize(128)
+        with blas_threads.blas_threads(3):
+            intra_op.parallel_for(12, task)
+    assert seen == [("raise", 128)] * 12
+    assert np.getbufsize() != 128

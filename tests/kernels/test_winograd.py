@@ -9,7 +9,8 @@ import pytest
 
 from ortpkg.kernels import winograd
 from ortpkg.kernels.blas_threads import blas_threads
-from ortpkg.kernels.convolution import Epilogue, Filter, convolve
+from ortpkg.kernels.conv_epilogue import Epilogue
+from ortpkg.kernels.convolution import Filter, convolve
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.windows import Windows
 from tests.kernels.node_runner import run_op
@@ -51,11 +52,13 @@ def test_agrees_with_unrolled_windows(name: str, threads: int) -> None:
     def relu(x: Tensor, out: Tensor) -> None:
         np.maximum(x, 0, out=out)
 
-    epilogue = Epilogue(bias, residual, relu)
+    def epilogue(out: Tensor) -> Epilogue:
+        return Epilogue(out=out, dtype=x.dtype, bias=bias, residual=residual, activation=relu)
+
     direct, fast = np.empty_like(residual), np.empty_like(residual)
     with blas_threads(threads):
-        convolve(x, Filter(weight, 1), windows, direct, epilogue)
-        convolve(x, Filter(weight, 1, winograd.transformed_filter(weight)), windows, fast, epilogue)
+        convolve(x, Filter(weight, 1), windows, epilogue(direct))
+        convolve(x, Filter(weight, 1, winograd.transformed_filter(weight)), windows, epilogue(fast))
     np.testing.assert_allclose(fast, direct, rtol=0, atol=3e-5 * float(np.abs(direct).max()))
 
 
