@@ -37,12 +37,12 @@ def matrix_product(a: Tensor, b: Tensor, out: Tensor, finish: Finish | None = No
     pieces = piece_count(flop, LEAST_PRODUCTS)
 
     def by_columns(start: int, stop: int) -> None:
-        _product(a, b[:, start:stop], out[:, start:stop])
+        product(a, b[:, start:stop], out[:, start:stop])
         if finish is not None:
             finish(out[:, start:stop], slice(0, rows), slice(start, stop))
 
     def by_rows(start: int, stop: int) -> None:
-        _product(a[start:stop], b, out[start:stop])
+        product(a[start:stop], b, out[start:stop])
         if finish is not None:
             finish(out[start:stop], slice(start, stop), slice(0, columns))
 
@@ -52,7 +52,8 @@ def matrix_product(a: Tensor, b: Tensor, out: Tensor, finish: Finish | None = No
         over_ranges(by_rows, rows, pieces, multiple=_ROWS_PER_PIECE)
 
 
-def _product(a: Tensor, b: Tensor, out: Tensor) -> None:
+def product(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """``out = a @ b`` on the calling thread."""
     rows, depth = a.shape
     columns = b.shape[1]
     if 1 < rows <= _MOST_FEATURE_MAJOR_ROWS and rows * depth * columns > _MOST_UNPACKED_FLOP:

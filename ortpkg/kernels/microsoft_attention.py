@@ -24,6 +24,7 @@ from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.scratch import Slot, take_scratch
 
 MS = "com.microsoft"
 _MASK_FILTER = -10000.0
@@ -96,10 +97,10 @@ class _Scoring:
 
 
 def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """``rows @ weights + bias``."""
+    """``rows @ weights + bias``, in scratch memory."""
     if bias is not None and bias.shape != weights.shape[1:]:
         raise ValueError(f"a bias of shape {bias.shape} does not fit weights of shape {weights.shape}")
-    out = np.empty((len(rows), weights.shape[1]), rows.dtype)
+    (out,) = take_scratch(Slot.SHARED, ((len(rows), weights.shape[1]), rows.dtype))
 
     def add_bias(part: Tensor, _rows: slice, columns: slice) -> None:
         if bias is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.pieces import LEAST_PRODUCTS, over_ranges, piece_count
-from ortpkg.kernels.scratch import take_scratch
+from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.softmax import row_sums
 
 #: Bytes of scores computed at a time by one thread.
@@ -54,7 +54,7 @@ def _attend_heads(
 ) -> None:
     """(heads, length, size) and (heads, total, size) to (heads, length, value size)."""
     dtype = query.dtype
-    scaled, scores = take_scratch((query.shape, dtype), ((*query.shape[:2], key.shape[1]), dtype))
+    scaled, scores = take_scratch(Slot.TASK, (query.shape, dtype), ((*query.shape[:2], key.shape[1]), dtype))
     np.multiply(query, dtype.type(scale), out=scaled)
     if _largest_length(scaled) * _largest_length(key) + highest_bias < _LARGEST_SAFE_SCORE:  # false for NaN
         np.matmul(scaled, key.swapaxes(-1, -2), out=scores)

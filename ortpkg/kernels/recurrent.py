@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from ortpkg.errors import quoted
 from ortpkg.kernels.activations import Block
 from ortpkg.kernels.element_types import FLOATS, widened
 from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.plain_recurrence import PlainRun, has_default_activations, plain_gru, plain_lstm
 from ortpkg.kernels.recurrent_activations import recurrent_activations
+from ortpkg.kernels.scratch import Slot, take_scratch
 
 #: One step: (input part of the gates, states) → new states, the first of which is the output.
 Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
@@ -102,6 +105,18 @@ class _Cell:
     n_states: int
     activations: tuple[str, ...]
     make_step: Callable[[OpKernelInfo, Direction], Step]
+    make_plain: Callable[[OpKernelInfo, Direction], PlainRun | None] = lambda _info, _direction: None
+
+    def prepare(self, info: OpKernelInfo, direction: Direction) -> _Prepared:
+        return _Prepared(direction, self.make_step(info, direction), self.make_plain(info, direction))
+
+
+class _Prepared(NamedTuple):
+    """One direction, its step, and all its steps as one function where it is plain."""
+
+    direction: Direction
+    step: Step
+    plain: PlainRun | None
 
 
 def _directions(
@@ -128,7 +143,7 @@ def _directions(
 
 def _prepared_steps(
     info: OpKernelInfo, cell: _Cell, activations: list[list[Block]], clip: float | None
-) -> list[tuple[Direction, Step]] | None:
+) -> list[_Prepared] | None:
     """Directions and steps laid out once, where all the parameters that the node has are constant."""
     values: list[Tensor | None] = []
     for slot in (1, 2, 3, 7):
@@ -140,7 +155,7 @@ def _prepared_steps(
     w, r, b, p = values
     if w is None or r is None or w.ndim != 3 or r.ndim != 3 or len(w) != len(activations) or len(r) != len(w):
         return None  # the run will say what does not fit
-    return [(d, cell.make_step(info, d)) for d in _directions(activations, clip, w, r, b, p)]
+    return [cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, p)]
 
 
 def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
@@ -153,6 +168,7 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
     order = (1, 0, 2) if batch_first else (0, 1, 2)  # of states: (batch, directions) or (directions, batch)
     prepared = _prepared_steps(info, cell, activations, clip)
     wanted = len(info.node.outputs)
+    wanted_output = bool(info.node.outputs[0])
 
     def compute(
         context: OpKernelContext,
@@ -171,22 +187,41 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         shape = (len(reversals), batch, hidden)
         starts = [_initial_state(state, shape, order, wide.dtype) for state in initial]
         context.check_allocation((cell.gates + len(reversals)) * steps * batch * hidden * wide.itemsize)
-        y = np.empty((steps, *shape), wide.dtype)
+        is_final = wanted_output and not batch_first and x.dtype == wide.dtype
+        y = context.output(0, (steps, *shape), x.dtype) if is_final else np.empty((steps, *shape), wide.dtype)
         lasts = [np.empty(shape, wide.dtype) for _ in starts]
-        made = prepared or [(d, cell.make_step(info, d)) for d in _directions(activations, clip, w, r, b, peepholes)]
-        for at, (direction, step) in enumerate(made):
-            projected = wide.reshape(steps * batch, -1) @ direction.weights.T
-            projected += direction.input_bias
+        made = prepared or [cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, peepholes)]
+        rows = np.ascontiguousarray(wide).reshape(steps * batch, -1)
+        (projected,) = take_scratch(Slot.SHARED, ((steps * batch, cell.gates * hidden), wide.dtype))
+        for at, (direction, step, plain) in enumerate(made):
+            _project(rows, direction, projected)
             inputs = projected.reshape(steps, batch, cell.gates * hidden)
             states = tuple(start[at] for start in starts)
-            ends = _run_direction(context, inputs, states, step, lengths, reversals[at], y[:, at])
+            if plain is not None and lengths is None and states[0].flags.c_contiguous:
+                sequence = range(steps - 1, -1, -1) if reversals[at] else range(steps)
+                check = context.check_cancelled if context.is_watched else None
+                ends = plain(inputs, states, y[:, at], sequence, check)
+            else:
+                ends = _run_direction(context, inputs, states, step, lengths, reversals[at], y[:, at])
             for last, end in zip(lasts, ends, strict=True):
                 last[at] = end
         outputs = [y.transpose(2, 0, 1, 3) if batch_first else y, *(last.transpose(order) for last in lasts)]
-        results = tuple(_output(context, slot, value, x.dtype) for slot, value in enumerate(outputs[:wanted]))
+        results = tuple(
+            value if is_final and slot == 0 else _output(context, slot, value, x.dtype)
+            for slot, value in enumerate(outputs[:wanted])
+        )
         return results if wanted > 1 else results[0]
 
     return compute
+
+
+def _project(rows: Tensor, direction: Direction, out: Tensor) -> None:
+    """The inputs' part of all gates of all steps."""
+
+    def add_bias(part: Tensor, _rows: slice, columns: slice) -> None:
+        part += direction.input_bias[columns]
+
+    matrix_product(rows, direction.weights.T, out, add_bias)
 
 
 def _check_lengths(lengths: Tensor | None, steps: int, batch: int) -> None:
@@ -226,6 +261,13 @@ def _rnn_step(_info: OpKernelInfo, direction: Direction) -> Step:
     return step
 
 
+def _plain_gru(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
+    if direction.clip is not None or not has_default_activations(direction.activations):
+        return None
+    reset_after = bool(info.attribute("linear_before_reset", 0))
+    return plain_gru(direction.recurrence, direction.recurrent_bias, reset_after=reset_after)
+
+
 def _gru_step(info: OpKernelInfo, direction: Direction) -> Step:
     """Gates z, r, h. ``linear_before_reset`` resets the product with the state instead of the state."""
     f, g = direction.activations
@@ -251,6 +293,13 @@ def _gru_step(info: OpKernelInfo, direction: Direction) -> Step:
         return (candidate + z * (h - candidate),)
 
     return step
+
+
+def _plain_lstm(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
+    is_plain = direction.clip is None and direction.peepholes is None and not info.attribute("input_forget", 0)
+    if not is_plain or not has_default_activations(direction.activations):
+        return None
+    return plain_lstm(direction.recurrence, direction.recurrent_bias)
 
 
 def _lstm_step(info: OpKernelInfo, direction: Direction) -> Step:
@@ -296,9 +345,16 @@ def rnn(info: OpKernelInfo) -> Compute:
 
 @kernel("GRU", since=(1, 3, 7, 14, 22), types={"T": FLOATS})
 def gru(info: OpKernelInfo) -> Compute:
-    return _recurrent(info, _Cell(gates=3, n_states=1, activations=("Sigmoid", "Tanh"), make_step=_gru_step))
+    return _recurrent(
+        info, _Cell(gates=3, n_states=1, activations=("Sigmoid", "Tanh"), make_step=_gru_step, make_plain=_plain_gru)
+    )
 
 
 @kernel("LSTM", since=(1, 7, 14, 22), types={"T": FLOATS})
 def lstm(info: OpKernelInfo) -> Compute:
-    return _recurrent(info, _Cell(gates=4, n_states=2, activations=("Sigmoid", "Tanh", "Tanh"), make_step=_lstm_step))
+    return _recurrent(
+        info,
+        _Cell(
+            gates=4, n_states=2, activations=("Sigmoid", "Tanh", "Tanh"), make_step=_lstm_step, make_plain=_plain_lstm
+        ),
+    )
