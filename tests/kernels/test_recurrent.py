@@ -75,6 +75,27 @@ def test_sequences_of_different_lengths_run_in_every_direction(op_type: str, dir
     check_against_onnxruntime(op_type, inputs, direction=direction)
 
 
+@pytest.mark.parametrize("op_type", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("batch", [1, BATCH])
+def test_whole_sequences_run_in_every_direction(op_type: str, direction: str, batch: int) -> None:
+    inputs = inputs_of(op_type, 2 if direction == "bidirectional" else 1, lengths=False)
+    own = [x[:, :batch] if slot in (0, 5, 6) else x for slot, x in enumerate(inputs)]
+    check_against_onnxruntime(op_type, own, direction=direction)
+
+
+@pytest.mark.parametrize("reset_after", [0, 1])
+def test_whole_sequences_of_gru_reset_before_or_after_the_product(reset_after: int) -> None:
+    check_against_onnxruntime("GRU", inputs_of("GRU", 1, lengths=False), linear_before_reset=reset_after)
+
+
+@pytest.mark.parametrize("op_type", ["GRU", "LSTM"])
+def test_saturated_gates_stay_within_their_bounds(op_type: str) -> None:
+    inputs = inputs_of(op_type, 1, lengths=False)
+    inputs[0] *= np.float32(1e4)
+    check_against_onnxruntime(op_type, inputs)
+
+
 @pytest.mark.parametrize("coupled", [0, 1])
 def test_lstm_with_peepholes_and_clip(coupled: int) -> None:
     inputs = inputs_of("LSTM", 1, peepholes=True)
