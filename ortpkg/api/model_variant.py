@@ -129,6 +129,7 @@ class ModelVariant:
         verify: bool | None = None,
         isolate: bool = False,
         limits: RunOptions | None = None,
+        cache: bool = False,
     ) -> InferenceSession:
         """An inference session for this variant, on the EP device that selection found for it.
 
@@ -142,6 +143,7 @@ class ModelVariant:
                 is read by the rules of a release, which knows no digests.
             isolate: run onnxruntime and OpenVINO in a child process, see :class:`~ortpkg.InferenceSession`.
             limits: memory and time of runs, and of loading where it is isolated, unless the session options say.
+            cache: keep what an EP compiles for later sessions, under the cache directory (``ortpkg cache``).
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
@@ -155,12 +157,12 @@ class ModelVariant:
         path = self._runnable_path()
         verdict = self.verdict(backend=backend)
         if not (verify if verify is not None else self._package.compat is None):
-            return self._session(path, verdict, sess_options, isolate=isolate, limits=limits)
+            return self._session(path, verdict, sess_options, isolate=isolate, limits=limits, cache=cache)
         from ortpkg.api.package_verification import PackageVerifier  # as in verify
 
         verifier = PackageVerifier(self._package)
         self.verification = verifier.verify_variant(self.info)
-        session = self._session(path, verdict, sess_options, isolate=isolate, limits=limits)
+        session = self._session(path, verdict, sess_options, isolate=isolate, limits=limits, cache=cache)
         verifier.verify_again()
         return session
 
@@ -226,13 +228,17 @@ class ModelVariant:
         *,
         isolate: bool,
         limits: RunOptions | None,
+        cache: bool,
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
         from ortpkg.api.context_trust import context_gate
         from ortpkg.api.option_policy import provider_options_of
+        from ortpkg.providers.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
 
         options = self._session_options(sess_options)
+        if cache:
+            options.add_session_config_entry(CONTEXT_CACHE, "1")
         if limits is not None and options.memory_limit_nbytes is None:
             options.memory_limit_nbytes = limits.memory_limit_nbytes
         if limits is not None and options.timeout_s is None:

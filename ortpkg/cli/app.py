@@ -47,6 +47,7 @@ COMMANDS: dict[str, str] = {
     "bench": "ortpkg.cli.bench",
     "compile": "ortpkg.cli.compile",
     "compile-models": "ortpkg.cli.compile_models",
+    "cache": "ortpkg.cli.cache",
     "quarantine": "ortpkg.cli.quarantine",
     "devices": "ortpkg.cli.devices",
     "doctor": "ortpkg.cli.doctor",

@@ -104,6 +104,10 @@ def command(
             help="First try the variant in a child process; one that fails goes into quarantine, the next best runs.",
         ),
     ] = False,
+    cache: Annotated[
+        bool,
+        typer.Option("--cache/--no-cache", help="Keep what is compiled for the next time; see ortpkg cache."),
+    ] = False,
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json.")
     ] = True,
@@ -126,7 +130,7 @@ def command(
     wishes = {"variant": variant, "device": device, "ep": ep, "policy": policy}
     shown = Output(is_json=as_json)
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
-    loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options}
+    loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options, "cache": cache}
     choose = _by_canary(opened, backend, shown, trust=trust, verify=verify) if canary else opened.best_variant
     with guarded(run_options, shown):
         runner = _Runner(opened, component, wishes, shown, loading, choose)

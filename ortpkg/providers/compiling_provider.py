@@ -10,24 +10,21 @@ Source: the EPContext design (requirements E10, E19 to E21, E25 to E28, E35 to E
 
 from __future__ import annotations
 
-import hashlib
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-import onnx
-
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.model import Model
-from ortpkg.graph.onnx_writer import WriteOptions, tensor_header, to_model_proto
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.cpu_execution_provider import CPUAllocator
+from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.ep_context_reader import EpContextReader
@@ -41,9 +38,10 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
+from ortpkg.providers.partition_digests import partition_digests
 from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_subgraphs
 
-_IR_VERSION = 10
+_log = logging.getLogger(__name__)
 
 
 class CompiledPartition(Protocol):
@@ -74,6 +72,8 @@ class CompilingProvider(ExecutionProvider):
         super().__init__(name, ep_devices=ep_devices, options=options)
         self._context_nodes: list[Node] = []
         self._writer: EpContextWriter | None = None
+        #: What the cache of contexts had, one outcome per partition that was compiled or found.
+        self.cache_outcomes: list[CacheOutcome] = []
         #: Its own main EPContext nodes, found when it was asked for capabilities.
         self._mains: list[EpContextAttributes] = []
 
@@ -134,7 +134,7 @@ class CompilingProvider(ExecutionProvider):
                 if self.ep_context.enable:
                     self._context_nodes.append(context_node)
                 continue
-            compiled.append(self._compile(fused))
+            compiled.append(self._find_or_compile(fused))
             if self.ep_context.enable:
                 kept.append((fused, self._entry(fused, compiled[-1])))
         if kept:
@@ -172,6 +172,45 @@ class CompilingProvider(ExecutionProvider):
 
     # --- compiling and keeping ---------------------------------------------------------------------------------------
 
+    def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
+        """The partition from the cache of contexts, where there is one, else compiled, and kept there."""
+        cache = self.ep_context.cache
+        if cache is None:
+            return self._compile(fused)
+        descriptor, model = self._describe(fused), str(self.ep_context.model_path or "")
+        self.cache_outcomes.append(cache.outcome(descriptor, partition=fused.node.name, model=model))
+        if self.ep_context.only_explains_cache:
+            return NotCompiled()
+        found = self._find(cache, descriptor, fused)
+        if found is not None:
+            return found
+        with cache.lock(descriptor):
+            found = self._find(cache, descriptor, fused)  # another process may have compiled it meanwhile
+            if found is None:
+                found = self._compile(fused)
+                self._keep(cache, descriptor, fused, found)
+        return found
+
+    def _find(self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode) -> CompiledPartition | None:
+        entry = cache.read(descriptor)
+        try:
+            return None if entry is None else self.import_context(entry, fused)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it can be compiled anew
+            _log.warning("a cached context of %s is dropped: %s", self.name, _first_line(error))
+            cache.drop(context_key(descriptor))
+            return None
+
+    def _keep(
+        self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode, compiled: CompiledPartition
+    ) -> None:
+        try:
+            parts = self.export_context(compiled, fused)
+        except Exception as error:  # noqa: BLE001 - a session that cannot be kept is a session all the same
+            _log.warning("what %s compiled cannot be kept: %s", self.name, _first_line(error))
+            return
+        entry = ContextEntry(name=fused.node.name, descriptor=descriptor, parts=parts)
+        cache.write(entry, model=str(self.ep_context.model_path or ""))
+
     def _compile(self, fused: FusedNode) -> CompiledPartition:
         try:
             return self.compile_partition(fused)
@@ -189,9 +228,13 @@ class CompilingProvider(ExecutionProvider):
         return self._writer
 
     def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:
-        graph_digest, weights_digest = _digests(fused.body)
-        descriptor = replace(self.describe_environment(), graph_digest=graph_digest, weights_digest=weights_digest)
-        return ContextEntry(name=fused.node.name, descriptor=descriptor, parts=self.export_context(compiled, fused))
+        parts = self.export_context(compiled, fused)
+        return ContextEntry(name=fused.node.name, descriptor=self._describe(fused), parts=parts)
+
+    def _describe(self, fused: FusedNode) -> ContextDescriptor:
+        """What a context of the partition made here and now depends on."""
+        graph_digest, weights_digest = partition_digests(fused.body)
+        return replace(self.describe_environment(), graph_digest=graph_digest, weights_digest=weights_digest)
 
     # --- loading -----------------------------------------------------------------------------------------------------
 
@@ -224,27 +267,16 @@ def _compute(compiled: CompiledPartition, inputs: Sequence[Any], context: OpKern
     return compiled.compute(inputs, context)
 
 
+class NotCompiled:
+    """Stands for a partition in a session that only explains what the cache has."""
+
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:  # noqa: ARG002
+        raise EpContextError("the session was made to explain the cache of contexts, not to run", ep_name="")
+
+
 def _hands_out(compiled: CompiledPartition) -> Callable[[str], CompiledPartition]:
     return lambda _node_name: compiled
 
 
 def _first_line(error: Exception) -> str:
     return quoted(next(iter(str(error).strip().splitlines()), type(error).__name__))
-
-
-def _digests(body: Graph) -> tuple[str, str]:
-    """SHA-256 of a partition's structure, and of its weights by name, type, shape and bytes."""
-    options = WriteOptions(tensor=tensor_header, attribute_tensor=_hashed)
-    proto = to_model_proto(Model(graph=body, ir_version=_IR_VERSION), options=options)
-    weights = hashlib.sha256()
-    for name in sorted(body.initializers):
-        initializer = body.initializers[name]
-        weights.update(f"{name}\0{initializer.element_type.name}\0{initializer.shape}\0".encode())
-        weights.update(initializer.numpy().tobytes())
-    return hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest(), weights.hexdigest()
-
-
-def _hashed(tensor: Any) -> onnx.TensorProto:
-    header = tensor_header(tensor)
-    header.doc_string = hashlib.sha256(tensor.numpy().tobytes()).hexdigest()
-    return header

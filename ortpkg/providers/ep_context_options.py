@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
+from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory
 
 CONTEXT_ENABLE = "ep.context_enable"
 CONTEXT_FILE_PATH = "ep.context_file_path"
@@ -19,6 +20,8 @@ EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 CONTEXT_EXTERNAL_INITIALIZERS = "ep.context_model_external_initializers_file_name"
 SHARE_EP_CONTEXTS = "ep.share_ep_contexts"
 STOP_SHARE_EP_CONTEXTS = "ep.stop_share_ep_contexts"
+#: Ours: "1" keeps what is compiled for later sessions under the cache directory, a path keeps it there.
+CONTEXT_CACHE = "ortpkg.ep_context_cache"
 
 _MODEL_SUFFIX = ".onnx"
 _CONTEXT_SUFFIX = "_ctx.onnx"
@@ -40,6 +43,8 @@ class EpContextOptions:
         share: the session belongs to a group (E44).
         stop_share: it is the group's last one.
         model_path: the source model's file; None where it came from memory.
+        cache: where contexts made at run time are kept; None for nowhere.
+        only_explains_cache: nothing is compiled; a session made so only says what the cache has.
     """
 
     enable: bool = False
@@ -50,6 +55,8 @@ class EpContextOptions:
     share: bool = False
     stop_share: bool = False
     model_path: Path | None = None
+    cache: EpContextCache | None = None
+    only_explains_cache: bool = False
 
     @property
     def model_folder(self) -> Path | None:
@@ -103,6 +110,7 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
         share=_flag(entries, SHARE_EP_CONTEXTS),
         stop_share=_flag(entries, STOP_SHARE_EP_CONTEXTS),
         model_path=model_path,
+        cache=_cache(entries.get(CONTEXT_CACHE, "")),
     )
     if options.enable:
         _check_output(options)
@@ -122,6 +130,12 @@ def _check_output(options: EpContextOptions) -> None:
             f"{CONTEXT_FILE_PATH}: {quoted(output)} exists already; delete it or name another file: a context model is "
             f"never written over"
         )
+
+
+def _cache(value: str) -> EpContextCache | None:
+    if value in ("", "0"):
+        return None
+    return EpContextCache(context_cache_directory() if value == "1" else Path(value))
 
 
 def _flag(entries: Mapping[str, str], key: str) -> bool:

@@ -116,6 +116,6 @@ def copied_graph(graph: Graph) -> Graph:
             attributes=node.attributes,
             since_version=node.since_version,
         )
-    for value, value_type in graph.types.items():
-        copy.set_type(value, value_type)
+    for value in sorted(graph.types):
+        copy.set_type(value, graph.types[value])
     return copy

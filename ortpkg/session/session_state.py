@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -93,9 +93,16 @@ class SessionState:
 
 
 def create_session_state(
-    model: Model, options: SessionOptions, providers: Sequence[ExecutionProvider], profiler: Profiler | None = None
+    model: Model,
+    options: SessionOptions,
+    providers: Sequence[ExecutionProvider],
+    profiler: Profiler | None = None,
+    *,
+    explains_cache: bool = False,
 ) -> SessionState:
     """Takes ``model`` (which it changes) through all stages.
+
+    ``explains_cache``: compiles nothing; providers note what the cache of contexts has, and the state cannot run.
 
     Raises:
         InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow a session.
@@ -103,6 +110,8 @@ def create_session_state(
     """
     override_free_dimensions(model.graph, options.free_dimension_overrides)
     ep_context = ep_context_options(options.config_entries, model.path)
+    if explains_cache:
+        ep_context = replace(ep_context, enable=False, only_explains_cache=True)
     for provider in providers:
         provider.ep_context = ep_context
     infer_types(model)

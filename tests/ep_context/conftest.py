@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from onnx import numpy_helper
 
 from ortpkg.providers.ep_context_workspace import shared_workspace
 from tests.ep_context.fake_compiler import NAME
@@ -33,7 +34,10 @@ EXPECTED = np.exp(-np.exp(X @ W) + B)
 def model(tmp_path: Path) -> Path:
     path = tmp_path / "source" / "net.onnx"
     path.parent.mkdir()
-    onnx.save(onnx.parser.parse_model(TEXT), path)
+    proto = onnx.parser.parse_model(TEXT)
+    for tensor in proto.graph.initializer:  # as raw bytes, which can move into external data
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    onnx.save(proto, path)
     return path
 
 

@@ -88,6 +88,7 @@ def test_from_memory_with_external_weights(model: Path, tmp_path: Path) -> None:
     external = tmp_path / "weights"
     external.mkdir()
     onnx.save(proto, external / "net.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    assert (external / "w.bin").exists()
     target = tmp_path / "out" / "made.onnx"
     entries = {"session_model_external_initializers_file_folder_path": str(external)}
     state_of(

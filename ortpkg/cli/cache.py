@@ -1,0 +1,211 @@
+"""``ortpkg cache``: contexts that sessions compiled at run time and kept (``ortpkg run --cache``)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ortpkg.cli.parameters import (
+    BackendOption,
+    ComponentOption,
+    DeviceOption,
+    EpOption,
+    JsonOption,
+    TrustOption,
+    VariantOption,
+)
+from ortpkg.cli.rendering import Column, Output
+from ortpkg.ep_names import resolve_ep_name
+from ortpkg.errors import ExitCode, UsageError
+from ortpkg.quantities import nbytes_text, parse_nbytes
+
+if TYPE_CHECKING:
+    from ortpkg.api.context_cache import CacheAnswer
+    from ortpkg.providers.ep_context_cache import CacheOutcome
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    LIST = "list"
+    WHY = "why"
+    CLEAR = "clear"
+
+
+def command(
+    action: Annotated[
+        Action,
+        typer.Argument(help="list shows it, why says what is not found and what differs, clear deletes."),
+    ] = Action.LIST,
+    target: Annotated[
+        Path | None, typer.Argument(metavar="[PKG|MODEL]", help="For why: a package, or an ONNX file with --ep.")
+    ] = None,
+    component: ComponentOption = None,
+    variant: VariantOption = None,
+    ep: EpOption = None,
+    device: DeviceOption = None,
+    backend: BackendOption = "auto",
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="SIZE", help="For clear: keep what was used last, up to 500MB, 2GiB, ..."),
+    ] = None,
+    trust: TrustOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Show, explain or clear the contexts that sessions compiled and kept on this machine."""
+    output = Output(is_json=as_json)
+    if action is Action.WHY:
+        if target is None:
+            raise UsageError("say what for: ortpkg cache why PKG, or ortpkg cache why MODEL.onnx --ep EP")
+        return _why(_answers(target, component, variant, ep, device, backend, trust=trust), output)
+    if target is not None:
+        raise UsageError(f"cache {action} takes no package or model")
+    if action is Action.CLEAR:
+        return _clear(ep, keep, output)
+    return _list(ep, output)
+
+
+def _list(ep: str | None, output: Output) -> int:
+    from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # numpy
+
+    entries = [
+        each
+        for each in EpContextCache(context_cache_directory()).entries()
+        if ep is None or each.descriptor.ep == resolve_ep_name(ep)
+    ]
+    if output.is_json:
+        rows = [
+            {
+                "key": each.key,
+                "model": each.model,
+                "partition": each.partition,
+                "nbytes": each.nbytes,
+                "used_at": _time(each.used_ns),
+                "descriptor": each.descriptor.to_json(),
+            }
+            for each in entries
+        ]
+        output.json("cache", {"directory": str(context_cache_directory()), "entries": rows})
+        return ExitCode.DONE
+    if not entries:
+        output.line(f"the cache in {context_cache_directory()} is empty")
+        return ExitCode.DONE
+    headings = ("key", "execution provider", "device", "SDK version", "architecture", "model", "partition", "used")
+    output.table(
+        [*(Column(heading) for heading in headings), Column("size", is_numeric=True)],
+        [
+            (
+                each.key[:12],
+                each.descriptor.ep,
+                each.descriptor.device,
+                each.descriptor.sdk_version,
+                each.descriptor.architecture,
+                Path(each.model).name or "from memory",
+                each.partition,
+                _time(each.used_ns),
+                nbytes_text(each.nbytes),
+            )
+            for each in entries
+        ],
+    )
+    total = sum(each.nbytes for each in entries)
+    output.note(f"{len(entries)} contexts, {nbytes_text(total)}, in {context_cache_directory()}")
+    return ExitCode.DONE
+
+
+def _clear(ep: str | None, keep: str | None, output: Output) -> int:
+    from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # numpy
+
+    cache = EpContextCache(context_cache_directory())
+    if keep is not None:
+        if ep is not None:
+            raise UsageError("--keep counts all contexts: it goes without --ep")
+        count = cache.prune(parse_nbytes(keep, "--keep"))
+    else:
+        gone = [each for each in cache.entries() if ep is None or each.descriptor.ep == resolve_ep_name(ep)]
+        for each in gone:
+            cache.drop(each.key)
+        count = len(gone)
+    if output.is_json:
+        output.json("cache", {"cleared": count})
+    else:
+        output.line(f"{count} context{'' if count == 1 else 's'} deleted")
+    return ExitCode.DONE
+
+
+def _answers(
+    target: Path,
+    component: str | None,
+    variant: str | None,
+    ep: str | None,
+    device: str | None,
+    backend: str,
+    *,
+    trust: bool,
+) -> list[CacheAnswer]:
+    from ortpkg.api.context_cache import explain_model, explain_variant  # numpy and onnx
+    from ortpkg.api.model_package import ModelPackage
+
+    if not target.is_dir():
+        if ep is None:
+            raise UsageError("a model file needs --ep: which execution provider is it about?")
+        return [explain_model(target, ep, device)]
+    package = ModelPackage(target, trust=trust)
+    names = [component] if component is not None else [each.name for each in package.component_models]
+    wishes: dict[str, Any] = {"variant": variant, "ep": ep, "device": device}
+    return [
+        explain_variant(package.best_variant(name, **wishes), package.info, backend=backend, trust=trust)
+        for name in names
+    ]
+
+
+def _why(answers: list[CacheAnswer], output: Output) -> int:
+    if output.is_json:
+        rows = [
+            {
+                "what": answer.what,
+                "ep": answer.ep_name,
+                "compiles": answer.outcomes is not None,
+                "partitions": [_outcome_json(each) for each in answer.outcomes or ()],
+            }
+            for answer in answers
+        ]
+        output.json("cache-why", {"sessions": rows})
+        return ExitCode.DONE
+    for answer in answers:
+        place = f"{answer.what} on {answer.ep_name}"
+        if answer.outcomes is None:
+            output.line(f"{place}: this execution provider compiles nothing, so nothing is cached")
+        elif not answer.outcomes:
+            output.line(f"{place}: nothing to compile: it takes no nodes, or the model is compiled already")
+        for each in answer.outcomes or ():
+            output.line(f"{place}: partition {each.partition}: {_said(each)}")
+    return ExitCode.DONE
+
+
+def _said(outcome: CacheOutcome) -> str:
+    if outcome.is_hit:
+        return "in the cache"
+    if outcome.mismatch is None:
+        return "not in the cache: nothing of this model is"
+    return f"not in the cache: of what is, the {outcome.mismatch}"
+
+
+def _outcome_json(outcome: CacheOutcome) -> dict[str, Any]:
+    mismatch = outcome.mismatch
+    return {
+        "partition": outcome.partition,
+        "is_hit": outcome.is_hit,
+        "differs": None
+        if mismatch is None
+        else {"field": mismatch.field, "recorded": mismatch.recorded, "needed": mismatch.needed},
+        "descriptor": outcome.descriptor.to_json(),
+    }
+
+
+def _time(used_ns: int) -> str:
+    return datetime.fromtimestamp(used_ns / 1e9).astimezone().isoformat(timespec="seconds")

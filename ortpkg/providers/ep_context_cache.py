@@ -1,0 +1,226 @@
+"""Contexts made at run time, kept under the cache directory: one key for every execution provider.
+
+The key is the SHA-256 of the whole descriptor: EP, SDK version, driver, device, architecture, options, and the digests
+of the partition's graph and weights. So anything that matters makes a miss, and nothing else does. Beside each context
+file lies a note that says what it is for, by which ``ortpkg cache why`` tells what differs.
+
+Entries are read and written by any number of processes: files appear in one step, whoever compiles holds a lock that
+others wait for, and an entry that is damaged is as if it were not there. The cache keeps to a size; what was used least
+recently goes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ortpkg.devices.fact_cache import cache_directory
+from ortpkg.errors import EpContextError, quoted
+from ortpkg.graph.file_replacement import replace_file
+from ortpkg.providers.ep_context_descriptor import (
+    ENVIRONMENT_FIELDS,
+    SOURCE_FIELDS,
+    ContextDescriptor,
+    ContextMismatch,
+    descriptor_from_json,
+    find_mismatch,
+)
+from ortpkg.providers.ep_context_file import ContextEntry, open_context_file, write_context_file
+
+_log = logging.getLogger(__name__)
+
+#: What the cache may take on the disk.
+MOST_NBYTES = 8 << 30
+_SCHEMA_VERSION = 1
+_MOST_NOTE_NBYTES = 1 << 20
+#: Longest wait for another process that compiles the same; afterwards both do.
+_WAIT_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedContext:
+    """One entry of the cache.
+
+    Attributes:
+        key: of it.
+        descriptor: what it was made from and for.
+        model: the file of the model that it was made of; "" where that came from memory.
+        partition: name of the partition.
+        nbytes: of its file.
+        used_ns: when it was last used, in nanoseconds since 1970.
+        path: its context file.
+    """
+
+    key: str
+    descriptor: ContextDescriptor
+    model: str
+    partition: str
+    nbytes: int
+    used_ns: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheOutcome:
+    """What the cache had for one partition.
+
+    Attributes:
+        partition: its name.
+        descriptor: what was looked for.
+        is_hit: whether it was there.
+        mismatch: in what the nearest entry of the same model differs; None for a hit, and where there is no such entry.
+    """
+
+    partition: str
+    descriptor: ContextDescriptor
+    is_hit: bool
+    mismatch: ContextMismatch | None = None
+
+
+def context_cache_directory() -> Path:
+    """Where the cache lies, where nobody says otherwise."""
+    return cache_directory() / "contexts"
+
+
+def context_key(descriptor: ContextDescriptor) -> str:
+    """The key of a context: everything that it depends on."""
+    return hashlib.sha256(json.dumps(descriptor.to_json(), sort_keys=True).encode()).hexdigest()[:40]
+
+
+class EpContextCache:
+    """The contexts in one directory, which need not exist yet."""
+
+    def __init__(self, directory: Path, *, most_nbytes: int = MOST_NBYTES) -> None:
+        self.directory = directory
+        self._most_nbytes = most_nbytes
+
+    def read(self, descriptor: ContextDescriptor) -> ContextEntry | None:
+        """The context for exactly that descriptor; None where there is none that can be believed."""
+        key = context_key(descriptor)
+        if not self._note_path(key).is_file():
+            return None
+        try:
+            file = open_context_file(self._path(key), ep_name=descriptor.ep)
+            found = next((file.entry(name) for name in file.names if file.descriptor(name) == descriptor), None)
+        except EpContextError as error:
+            _log.warning("a cached context is dropped: %s", error)
+            found = None
+        if found is None:
+            self.drop(key)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(self._note_path(key))
+        return found
+
+    def write(self, entry: ContextEntry, *, model: str) -> None:
+        """Keeps a context, then makes room. A disk that is full or read-only keeps nothing, and the log says so."""
+        key = context_key(entry.descriptor)
+        note = {
+            "schema_version": _SCHEMA_VERSION,
+            "model": model,
+            "partition": entry.name,
+            "descriptor": entry.descriptor.to_json(),
+        }
+        text = json.dumps(note, sort_keys=True, indent=1).encode()
+        try:
+            write_context_file(self._path(key), entry.descriptor.ep, [entry])
+            replace_file(self._note_path(key), lambda file: file.write(text))
+        except (OSError, EpContextError) as error:
+            _log.warning("the context of %s cannot be kept: %s", quoted(entry.name), error)
+            return
+        self.prune(self._most_nbytes, keep=key)
+
+    @contextlib.contextmanager
+    def lock(self, descriptor: ContextDescriptor) -> Iterator[None]:
+        """Held while one process compiles what others then find; goes on without where that takes too long."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            held = FileLock(self.directory / f"{context_key(descriptor)}.lock", timeout=_WAIT_S)
+            held.acquire()
+        except (OSError, Timeout, NotImplementedError) as error:
+            _log.warning("the cache of contexts cannot be locked: %s", error)
+            yield
+            return
+        try:
+            yield
+        finally:
+            held.release()
+
+    def entries(self) -> list[CachedContext]:
+        """All entries, the most recently used first."""
+        try:
+            notes = sorted(self.directory.glob("*.json"))
+        except OSError:
+            return []
+        found = [entry for entry in map(self._entry, notes) if entry is not None]
+        return sorted(found, key=lambda entry: (-entry.used_ns, entry.key))
+
+    def outcome(self, descriptor: ContextDescriptor, *, partition: str, model: str) -> CacheOutcome:
+        """What the cache has for a partition, or what is different about the nearest that it has of the same model."""
+        if self._note_path(context_key(descriptor)).is_file():
+            return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=True)
+        entries = [entry for entry in self.entries() if entry.descriptor.ep == descriptor.ep]
+        names = (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS)
+        own = [entry for entry in entries if entry.descriptor.graph_digest == descriptor.graph_digest] or [
+            entry for entry in entries if model and (entry.model, entry.partition) == (model, partition)
+        ]
+        nearest = min(own, key=lambda entry: _distance(entry.descriptor, descriptor), default=None)
+        mismatch = None if nearest is None else find_mismatch(nearest.descriptor, descriptor, names=names)
+        return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=False, mismatch=mismatch)
+
+    def prune(self, most_nbytes: int, *, keep: str = "") -> int:
+        """Drops what was used least recently until all is at most ``most_nbytes``; returns how many entries went."""
+        left, dropped = most_nbytes, 0
+        for entry in self.entries():
+            left -= entry.nbytes
+            if left < 0 and entry.key != keep:
+                self.drop(entry.key)
+                left += entry.nbytes
+                dropped += 1
+        return dropped
+
+    def drop(self, key: str) -> None:
+        """Deletes an entry; what another process holds open (on Windows) stays."""
+        for path in (self._note_path(key), self._path(key), self.directory / f"{key}.lock"):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def _entry(self, note: Path) -> CachedContext | None:
+        key = note.stem
+        try:
+            status, size = note.stat(), self._path(key).stat().st_size
+            with note.open("rb") as file:
+                content: Any = json.loads(file.read(_MOST_NOTE_NBYTES))
+            if not isinstance(content, Mapping) or content.get("schema_version") != _SCHEMA_VERSION:
+                return None
+            return CachedContext(
+                key=key,
+                descriptor=descriptor_from_json(content.get("descriptor")),
+                model=str(content.get("model", "")),
+                partition=str(content.get("partition", "")),
+                nbytes=size,
+                used_ns=status.st_mtime_ns,
+                path=self._path(key),
+            )
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{key}.bin"
+
+    def _note_path(self, key: str) -> Path:
+        return self.directory / f"{key}.json"
+
+
+def _distance(before: ContextDescriptor, now: ContextDescriptor) -> int:
+    """In how many fields two descriptors differ."""
+    return sum(find_mismatch(before, now, names=(name,)) is not None for name in (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS))

@@ -1,0 +1,52 @@
+"""What the cache of contexts has for a model on an execution provider, and why it has not: without compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.providers.compiling_provider import CompilingProvider
+from ortpkg.providers.ep_context_cache import CacheOutcome
+from ortpkg.providers.ep_context_options import CONTEXT_CACHE, EXTERNAL_DATA_FOLDER
+from ortpkg.session.options import SessionOptions
+from ortpkg.session.provider_list import create_execution_providers, register_execution_providers
+from ortpkg.session.session_state import create_session_state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheQuestion:
+    """A session as it would be made.
+
+    Attributes:
+        model: the file.
+        ep_device, provider_options: where it would run.
+        entries: config entries of the session.
+        cache: as the config entry ``ortpkg.ep_context_cache``: "1", or a directory.
+    """
+
+    model: Path
+    ep_device: EpDevice
+    provider_options: Mapping[str, str] = field(default_factory=dict)
+    entries: Mapping[str, str] = field(default_factory=dict)
+    cache: str = "1"
+
+
+def explain_context_cache(question: CacheQuestion) -> list[CacheOutcome] | None:
+    """One outcome per partition that the session would compile or find; None where its EP compiles nothing.
+
+    Raises what making a session raises.
+    """
+    options = SessionOptions()
+    for key, value in {**question.entries, CONTEXT_CACHE: question.cache}.items():
+        options.add_session_config_entry(key, value)
+    devices = [(question.ep_device, question.provider_options)]
+    created = create_execution_providers(None, None, devices, None)
+    model = load_model(question.model, external_data_folder=question.entries.get(EXTERNAL_DATA_FOLDER) or None)
+    providers = register_execution_providers(created)
+    state = create_session_state(model, options, providers, explains_cache=True)
+    state.close()
+    compiling = [each for each in providers if isinstance(each, CompilingProvider)]
+    return [outcome for each in compiling for outcome in each.cache_outcomes] if compiling else None
