@@ -1,8 +1,7 @@
 """Run a function that loads foreign code in a child process, so that its crash, hang or exit is a value here.
 
-A child protects from accidents, not from attackers: it has all rights of this process. It is started by ``subprocess``
-with ``-P`` (no module is taken from the current directory), never by multiprocessing's spawn, which would import the
-caller's main module again. ``ORTPKG_PYTHON`` names another interpreter, for programs that embed or freeze Python.
+A child protects from accidents, not from attackers: it has all rights of this process. How it is started and ended is
+told in :mod:`ortpkg.isolation.process`.
 """
 
 from __future__ import annotations
@@ -10,24 +9,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import IO, Any
 
 from ortpkg.errors import quoted
+from ortpkg.isolation.process import end_process, exit_reason, interpreter, last_words, start_process
 
 _MOST_RESULT_BYTES = 1 << 22
 _MOST_ERROR_BYTES = 1 << 14
 _MEMORY_POLL_S = 0.05
-#: argv: this text, the directory that holds the package, "module:function".
-_BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from ortpkg.isolation.child_main import main; main()"
 
 
 class ChildOutcome(StrEnum):
@@ -67,22 +62,18 @@ def call_in_child(
     it writes more than 4 MiB, when this call is interrupted, and soon after it holds more than
     ``memory_limit_nbytes`` of memory (looked at every 50 ms).
     """
-    command = [_interpreter(), "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[2]), function]
     try:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=os.name == "posix",
-        )
+        child = start_process("ortpkg.isolation.child_main", function)
     except OSError as error:
-        reason = f"the interpreter {quoted(command[0])} cannot be started: {error.strerror}"
+        reason = f"the interpreter {quoted(interpreter())} cannot be started: {error.strerror}"
         return ChildResult(outcome=ChildOutcome.NOT_STARTED, reason=reason)
     try:
         return _converse(child, json.dumps(dict(arguments)).encode(), timeout_s, memory_limit_nbytes)
     finally:
-        _end(child)
+        end_process(child)
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def _converse(
@@ -94,7 +85,9 @@ def _converse(
     output = _BoundedReader(child.stdout, _MOST_RESULT_BYTES)
     errors = _BoundedReader(child.stderr, _MOST_ERROR_BYTES, keep_reading=True)
     with contextlib.suppress(OSError):  # it died before it read; how, the exit status tells
-        child.stdin.write(request)
+        rest = memoryview(request)
+        while rest:  # an unbuffered write may end early
+            rest = rest[child.stdin.write(rest) :]
         child.stdin.close()
     if memory_limit_nbytes is None:
         output.join(timeout_s)
@@ -127,7 +120,7 @@ def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: 
 
 def _result_of(status: int, output: str, errors: str) -> ChildResult:
     if status != 0:
-        return ChildResult(outcome=ChildOutcome.CRASHED, reason=_exit_reason(status) + _last_line(errors))
+        return ChildResult(outcome=ChildOutcome.CRASHED, reason=exit_reason(status) + last_words(errors))
     try:
         reply = json.loads(output)
     except (ValueError, RecursionError):
@@ -136,41 +129,8 @@ def _result_of(status: int, output: str, errors: str) -> ChildResult:
         return ChildResult(outcome=ChildOutcome.DONE, value=reply["value"])
     if isinstance(reply, dict) and "error" in reply:
         return ChildResult(outcome=ChildOutcome.RAISED, reason=f"it raised {quoted(reply['error'])}")
-    reason = "it ended with status 0 without a result" + _last_line(errors)
+    reason = "it ended with status 0 without a result" + last_words(errors)
     return ChildResult(outcome=ChildOutcome.NO_RESULT, reason=reason)
-
-
-def _exit_reason(status: int) -> str:
-    if status >= 0:
-        shown = hex(status) if status > 255 else str(status)  # Windows' exception codes are read in hexadecimal
-        return f"it ended with status {shown}"
-    try:
-        return f"it was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"it was ended by signal {-status}"
-
-
-def _last_line(errors: str) -> str:
-    lines = [line for line in errors.splitlines() if line.strip()]
-    return f"; its last words: {quoted(lines[-1].strip())}" if lines else ""
-
-
-def _interpreter() -> str:
-    return os.environ.get("ORTPKG_PYTHON") or sys.executable
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Ends a child that has not been waited for (its id is surely still its own), on POSIX with its whole session."""
-    if child.returncode is None:
-        if os.name == "posix":
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
-        else:
-            child.kill()
-        child.wait()
-    for pipe in (child.stdin, child.stdout, child.stderr):
-        if pipe is not None:
-            pipe.close()
 
 
 class _BoundedReader(threading.Thread):
@@ -190,7 +150,7 @@ class _BoundedReader(threading.Thread):
         while True:
             try:
                 chunk = os.read(self._pipe.fileno(), 1 << 16)
-            except (OSError, ValueError):  # the other side of a race with _end
+            except (OSError, ValueError):  # the other side of a race with the child's end
                 return
             if not chunk:
                 return

@@ -39,7 +39,8 @@ def _record_warnings(
     then = "; the order is that of policy default" if request.policy.uses_measurements else ""
     if records is not None and records.stale_reason:
         why = quoted(records.stale_reason)[1:-1]
-        yield f"the measurements are stale ({why}): measure again with ortpkg bench{then}"
+        what = "the measurements are stale" if records.measurements else "what was measured here cannot be used"
+        yield f"{what} ({why}): measure again with ortpkg bench{then}"
     elif not any(candidate.judgement.measurement for candidate in recorded):
         yield f"nothing was measured on this machine (ortpkg bench does){then}"
     elif request.policy.uses_measurements and winner is not None and winner.judgement.measurement is None:

@@ -137,6 +137,16 @@ def test_without_measurements_the_order_is_the_default_and_that_is_said(on_edge:
     assert selection.warnings == (_UNMEASURED,)
 
 
+def test_a_record_that_cannot_be_read_is_not_called_stale(make_variant: Any, machines: Any, select: Any) -> None:
+    records = SelectionRecords(stale_reason="the file 'r.json' is ignored: it is damaged")
+
+    selection = select(machines["bare"], [make_variant("v", ep="cpu")], records=records, policy="measured")
+
+    assert selection.warnings[0].startswith(
+        "what was measured here cannot be used (the file 'r.json' is ignored: it is damaged): measure again with "
+    )
+
+
 def test_stale_measurements_are_warned_of_and_do_not_count(on_edge: Any) -> None:
     selection = on_edge("int8 gpu-fp16", records="stale", policy="measured")
 
