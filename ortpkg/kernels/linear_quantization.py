@@ -6,7 +6,6 @@ Functions here take and give arrays; the kernels around them are in :mod:`ortpkg
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,10 +105,6 @@ def dequantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | 
         np.copyto(out, work.astype(out.dtype), casting="unsafe")
 
 
-#: 1.5 · 2**23: a float32 that is added to it is rounded to an integer, halves to even, which is then its low bits.
-_ROUNDER = np.float32(12582912)
-
-
 @dataclass(frozen=True, slots=True)
 class Requantization:
     """Sums to 8-bit integers: saturate(round(sum · factor) + zero point), halves to even.
@@ -128,13 +123,11 @@ class Requantization:
         return self if not self.factor.ndim else Requantization(self.factor[rows], self.zero_point, self.dtype)
 
     def write(self, sums: Tensor, out: Tensor) -> None:
-        """Writes ``sums`` (rows, columns; float32, overwritten) to ``out``, which may be strided. NaN counts as 0."""
+        """Writes ``sums`` (rows, columns; float32, overwritten) to ``out``, which may be strided."""
         limits = np.iinfo(self.dtype)
         np.multiply(sums, self.factor[:, None] if self.factor.ndim else self.factor, out=sums)
-        low, high = limits.min - self.zero_point, limits.max - self.zero_point
-        np.clip(sums, np.float32(low), np.float32(high), out=sums)
-        np.add(sums, _ROUNDER, out=sums)  # saturated first: the same, as the limits are integers
+        np.rint(sums, out=sums)
         if self.zero_point:
             np.add(sums, np.float32(self.zero_point), out=sums)
-        low_byte = 0 if sys.byteorder == "little" else sums.itemsize - 1
-        np.copyto(out.view(np.uint8), sums.view(np.uint8)[:, low_byte :: sums.itemsize])
+        np.clip(sums, np.float32(limits.min), np.float32(limits.max), out=sums)
+        np.copyto(out, sums, casting="unsafe")

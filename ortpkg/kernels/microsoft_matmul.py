@@ -7,29 +7,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from ortpkg.kernels.integer_gemm import centred, exact_matmul, integer_matrix
+from ortpkg.kernels.gemm import matmul_shape
+from ortpkg.kernels.integer_gemm import (
+    IntegerMatrix,
+    bounds_of,
+    centred,
+    centred_scratch,
+    integer_matrix,
+    scaled_matmul,
+)
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.linear_quantization import quantize_into, round_into
+from ortpkg.kernels.linear_quantization import round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import (
     BYTES,
     dynamic_parameters,
-    integer_product,
     per_column,
     per_row,
     prepared_matrix,
+    quantized_scratch,
 )
+from ortpkg.kernels.scratch import Slot, take_scratch
 
 _DOMAIN = "com.microsoft"
-
-
-def _float_output(context: OpKernelContext, product: Tensor, factor: Tensor, bias: Tensor | None) -> Tensor:
-    """product · factor + bias in float32."""
-    out = context.output(0, product.shape, np.dtype(np.float32))
-    np.multiply(product.astype(np.float32, copy=False), factor, out=out)
-    if bias is not None:
-        np.add(out, bias, out=out)
-    return out
 
 
 @kernel("MatMulIntegerToFloat", since=(1,), domain=_DOMAIN, types={"T1": BYTES, "T2": BYTES})
@@ -50,7 +50,9 @@ def matmul_integer_to_float(info: OpKernelInfo) -> Compute:
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
-        return _float_output(context, integer_product(a, a_zero, matrix), np.asarray(left * right), bias)
+        out = context.output(0, matmul_shape(a.shape, matrix.values.shape), np.dtype(np.float32))
+        scaled_matmul(centred_scratch(a, per_row(a_zero)), matrix, out, np.asarray(left * right), bias)
+        return out
 
     return compute
 
@@ -70,11 +72,11 @@ def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
     ) -> Tensor:
         matrix = prepared or integer_matrix(b, per_column(b_zero))
         a_scale, a_zero = dynamic_parameters(a)
-        codes = np.empty(a.shape, np.uint8)
-        quantize_into(codes, a, a_scale, a_zero)
         right = per_column(b_scale)
         assert right is not None
-        return _float_output(context, integer_product(codes, a_zero, matrix), np.asarray(a_scale * right), bias)
+        out = context.output(0, matmul_shape(a.shape, matrix.values.shape), np.dtype(np.float32))
+        scaled_matmul(quantized_scratch(a, a_scale, a_zero), matrix, out, np.asarray(a_scale * right), bias)
+        return out
 
     return compute
 
@@ -84,6 +86,11 @@ def qgemm(info: OpKernelInfo) -> Compute:
     """alpha · A' · B' + C, quantized where an output scale is given, else float32. C has the scale of the product."""
     trans_a, trans_b = bool(info.attribute("transA", 0)), bool(info.attribute("transB", 0))
     alpha = np.float32(info.attribute("alpha", 1.0))
+    prepared = None if trans_b else prepared_matrix(info, 3, 5)
+    constant, constant_zero = info.constant_input(3), info.constant_input(5)
+    if trans_b and constant is not None and constant_zero is not None:
+        values = info.prepacked("matrix", lambda: np.ascontiguousarray(centred(constant.T, per_column(constant_zero))))
+        prepared = IntegerMatrix(values, *bounds_of(values))
 
     def compute(
         context: OpKernelContext,
@@ -97,19 +104,20 @@ def qgemm(info: OpKernelInfo) -> Compute:
         y_scale: Tensor | None = None,
         y_zero: Tensor | None = None,
     ) -> Tensor:
-        matrix = integer_matrix(b.T if trans_b else b, per_column(b_zero))
-        left = centred(a.T if trans_a else a, a_zero.reshape(()))
-        product = exact_matmul(left, float(np.abs(left).max(initial=0)), matrix)
-        if c is not None:
-            product = product.astype(np.float64) + c
+        matrix = prepared or integer_matrix(b.T if trans_b else b, per_column(b_zero))
+        left = centred_scratch(a.T if trans_a else a, a_zero.reshape(()))
         right = per_column(b_scale)
         assert right is not None
-        factor = np.asarray(alpha * a_scale.reshape(()) * right)
+        factor = np.asarray(alpha * a_scale.reshape(()) * right, np.float32)
+        shape = matmul_shape(left.shape, matrix.values.shape)
+        extra = None if c is None else c.astype(np.float32)
         if y_scale is None:
-            return _float_output(context, product, factor, None)
-        dtype = a.dtype if y_zero is None else y_zero.dtype
-        out = context.output(0, product.shape, dtype)
-        scaled = np.asarray(product.astype(np.float32) * (factor / y_scale.reshape(())), dtype=np.float32)
+            out = context.output(0, shape, np.dtype(np.float32))
+            scaled_matmul(left, matrix, out, factor, extra=extra)
+            return out
+        out = context.output(0, shape, a.dtype if y_zero is None else y_zero.dtype)
+        (scaled,) = take_scratch(Slot.PANEL, (shape, np.dtype(np.float32)))
+        scaled_matmul(left, matrix, scaled, np.asarray(factor / y_scale.reshape(())), extra=extra)
         round_into(out, scaled, None if y_zero is None else y_zero.reshape(()))
         return out
 

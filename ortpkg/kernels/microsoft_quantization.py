@@ -10,14 +10,20 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ortpkg.kernels import intra_op
 from ortpkg.kernels.axes import broadcast_shape, normalized_axis
+from ortpkg.kernels.blas_threads import held_to_one_thread
 from ortpkg.kernels.integer_gemm import centred
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.linear_quantization import integer_range, round_into
+from ortpkg.kernels.linear_quantization import Requantization, integer_range, round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import BYTES
+from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 _DOMAIN = "com.microsoft"
+#: Elements per block: what stays in cache, as float32, twice.
+_BLOCK = 1 << 16
 
 
 def _real(x: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
@@ -34,7 +40,15 @@ def _quantized_output(
     return out
 
 
-def _binary(operation: Callable[[Tensor, Tensor], Tensor]) -> Compute:
+def _parameters(scale: Tensor, zero_point: Tensor | None, over: np.float32) -> tuple[np.float32, np.float32]:
+    """Factor and shift with factor · code + shift = real value / over."""
+    factor = np.float32(scale.reshape(())) / over
+    return factor, np.float32(0) if zero_point is None else -factor * np.float32(zero_point.reshape(()))
+
+
+def _binary(operation: np.ufunc) -> Compute:
+    """Source: MlasQLinearAdd, MlasQLinearMul: factors folded, one rounding."""
+
     def compute(
         context: OpKernelContext,
         a: Tensor,
@@ -46,9 +60,39 @@ def _binary(operation: Callable[[Tensor, Tensor], Tensor]) -> Compute:
         c_scale: Tensor,
         c_zero: Tensor | None = None,
     ) -> Tensor:
-        context.check_allocation(math.prod(broadcast_shape(a.shape, b.shape)) * np.dtype(np.float32).itemsize)
-        result = operation(_real(a, a_scale, a_zero), _real(b, b_scale, b_zero))
-        return _quantized_output(context, np.asarray(result), c_scale, c_zero, a.dtype)
+        out = context.output(0, broadcast_shape(a.shape, b.shape), a.dtype)
+        over, point = np.float32(c_scale.reshape(())), 0 if c_zero is None else int(c_zero.reshape(()))
+        left = _parameters(a_scale, a_zero, over)
+        right = _parameters(b_scale, b_zero, over if operation is np.add else np.float32(1))
+        requantization = Requantization(np.asarray(np.float32(1)), point, out.dtype)
+        if a.shape == b.shape and a.ndim:
+            a, b, target = a.reshape(1, -1), b.reshape(1, -1), out.reshape(1, -1)
+        else:
+            target = out.reshape(-1, out.shape[-1]) if out.ndim else out.reshape(1, 1)
+            a, b = (np.broadcast_to(x, out.shape).reshape(target.shape) for x in (a, b))
+        rows = max(_BLOCK // max(target.shape[1], 1), 1)
+        columns = min(target.shape[1], _BLOCK)
+        blocks = [
+            (slice(row, row + rows), slice(column, column + columns))
+            for row in range(0, target.shape[0], rows)
+            for column in range(0, target.shape[1], max(columns, 1))
+        ]
+
+        def run(number: int) -> None:
+            place = blocks[number]
+            shape = target[place].shape
+            first, second = take_scratch(Slot.TASK, (shape, np.dtype(np.float32)), (shape, np.dtype(np.float32)))
+            for codes, real, (factor, shift) in ((a, first, left), (b, second, right)):
+                np.copyto(real, codes[place])
+                np.multiply(real, factor, out=real)
+                if shift:
+                    np.add(real, shift, out=real)
+            operation(first, second, out=first)
+            requantization.write(first, target[place])
+
+        with held_to_one_thread(), small_ufunc_buffers():
+            intra_op.parallel_for(len(blocks), run)
+        return out
 
     return compute
 

@@ -6,18 +6,22 @@ import numpy as np
 
 from ortpkg.graph.types import ElementType as E
 from ortpkg.graph.types import numpy_dtype
+from ortpkg.kernels.gemm import matmul_shape
 from ortpkg.kernels.integer_gemm import (
     IntegerMatrix,
     as_int32,
     bounds_of,
     centred,
+    centred_scratch,
     exact_matmul,
     integer_matrix,
     largest_centred,
+    scaled_matmul,
 )
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import dequantize_into, quantize_into, round_into, spread
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.scratch import Slot, take_scratch
 
 BYTES = frozenset({E.UINT8, E.INT8})
 _LINEAR_VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
@@ -84,6 +88,16 @@ def dynamic_parameters(x: Tensor) -> tuple[Tensor, Tensor]:
         scale = np.float32(1)
     zero_point = np.clip(np.rint(-least / scale), 0, 255).astype(np.uint8)
     return np.asarray(scale), np.asarray(zero_point)
+
+
+def quantized_scratch(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
+    """``x`` as quantized to uint8, minus its zero point, in float32 and in this thread's scratch."""
+    (values,) = take_scratch(Slot.SHARED, (x.shape, np.dtype(np.float32)))
+    point = float(zero_point)
+    np.divide(x, scale, out=values)
+    np.rint(values, out=values)
+    np.clip(values, np.float32(-point), np.float32(255 - point), out=values)
+    return values
 
 
 # --- matrices --------------------------------------------------------------------------------------------------------
@@ -153,12 +167,14 @@ def qlinear_matmul(info: OpKernelInfo) -> Compute:
         y_zero: Tensor,
     ) -> Tensor:
         matrix = prepared or integer_matrix(b, per_column(b_zero))
-        product = integer_product(a, a_zero, matrix).astype(np.float32, copy=False)
-        out = context.output(0, product.shape, y_zero.dtype)
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
-        scaled = product * (left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32))
+        factor = np.asarray(left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32))
+        shape = matmul_shape(a.shape, matrix.values.shape)
+        out = context.output(0, shape, y_zero.dtype)
+        (scaled,) = take_scratch(Slot.PANEL, (shape, np.dtype(np.float32)))
+        scaled_matmul(centred_scratch(a, per_row(a_zero)), matrix, scaled, factor)
         round_into(out, scaled, per_row(y_zero))
         return out
 
