@@ -10,7 +10,9 @@ import onnx
 import pytest
 
 from ortpkg.errors import EpContextError, InvalidSessionOptionError, SessionError
+from ortpkg.graph.ep_context import ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.onnx_reader import load_model
 from ortpkg.providers.ep_context_file import open_context_file
 from tests.ep_context.conftest import EXPECTED, TEXT, X
 from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
@@ -213,3 +215,13 @@ def test_an_existing_context_model_is_found_before_anything_is_compiled(model: P
     with pytest.raises(SessionError, match="exists already"):
         state_of(model, provider, ep_context_enable="1")
     assert provider.compiled == []
+
+
+@pytest.mark.requirement("E25")
+def test_the_needed_files_can_be_listed_from_the_main_nodes(model: Path) -> None:
+    left = FakeCompiler(operators=("MatMul",), name="LeftExecutionProvider")
+    right = FakeCompiler(operators=("Exp",), name="RightExecutionProvider")
+    state_of(model, left, right, ep_context_enable="1")
+    contexts = map(ep_context_attributes, ep_context_nodes(load_model(model.parent / "net_ctx.onnx").graph))
+    needed = {context.context_path for context in contexts if context.main_context}
+    assert needed == {"net_left.bin", "net_right.bin"} == {path.name for path in model.parent.glob("*.bin")}

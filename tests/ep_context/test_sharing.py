@@ -5,13 +5,23 @@ from __future__ import annotations
 import itertools
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
+from onnx import numpy_helper
 
 from ortpkg.errors import EpContextError
-from ortpkg.providers.ep_context_file import open_context_file
+from ortpkg.graph.byte_source import MappedFile
+from ortpkg.graph.initializers import MappedInitializer
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.providers.ep_context_file import ContextEntry, open_context_file
 from ortpkg.providers.ep_context_workspace import shared_workspace
+from ortpkg.providers.execution_provider import FusedNode
+from ortpkg.providers.prepack_execution_provider import PrepackExecutionProvider
+from ortpkg.providers.prepack_partition import PrepackedPartition
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
 
@@ -107,3 +117,67 @@ def test_two_models_with_partitions_of_one_name_need_a_prefix(models: list[Path]
     target = str(models[0].with_name("twin_ctx.onnx"))
     with pytest.raises(EpContextError, match="give each a prefix of its own"):
         state_of(twin, FakeCompiler(), ep_context_file_path=target, **GROUP)
+
+
+@pytest.mark.requirement("E42")
+def test_models_that_point_at_one_external_file_share_its_data(tmp_path: Path) -> None:
+    weights = np.random.default_rng(5).random((64, 64), np.float32)
+    paths = []
+    for name in ("prefill", "decode"):
+        proto = onnx.parser.parse_model(
+            f"""<ir_version: 10, opset_import: ["" : 21]>
+            {name} (float[2, 64] x) => (float[2, 64] y) {{ y = MatMul(x, w) }}"""
+        )
+        proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(proto, paths[-1], save_as_external_data=True, location=f"{name}.bin", size_threshold=0)
+    second = onnx.load(paths[1], load_external_data=False)
+    second.graph.initializer[0].external_data[0].value = "prefill.bin"
+    onnx.save(second, paths[1])
+    (tmp_path / "decode.bin").unlink()
+    x = np.ones((2, 64), np.float32)
+    for path in paths:
+        model = load_model(path)
+        initializer = model.graph.initializers["w"]
+        assert isinstance(initializer, MappedInitializer)
+        assert isinstance(initializer.source, MappedFile)
+        assert initializer.source.path.name == "prefill.bin"
+        assert not initializer.numpy().flags.owndata  # the file's own pages
+        np.testing.assert_allclose(run(state_of(path), x)[0], x @ weights, rtol=1e-5)
+    state_of(paths[0], FakeCompiler(), **GROUP)
+    state_of(paths[1], FakeCompiler(), ep_stop_share_ep_contexts="1", **GROUP)
+    stored = (tmp_path / "prefill_fake.bin").read_bytes()
+    assert len([place for place in range(0, len(stored), 4096) if stored.startswith(weights.tobytes(), place)]) == 1
+
+
+@pytest.mark.requirement("E43", "E52", "E53")
+def test_sessions_of_a_group_map_one_set_of_weights(tmp_path: Path) -> None:
+    weights = np.random.default_rng(6).random((128, 128), np.float32)
+    contexts = []
+    for number, name in enumerate(("prefill", "decode")):
+        proto = onnx.parser.parse_model(
+            f"""<ir_version: 10, opset_import: ["" : 21]>
+            {name} (float[2, 128] x) => (float[2, 128] y) {{ e = {"Abs" if number else "Neg"}(x)  y = MatMul(e, w) }}"""
+        )
+        proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(proto, path)
+        stop = {"ep_stop_share_ep_contexts": "1"} if number else {}
+        state_of(path, PrepackExecutionProvider(), **GROUP, **stop)
+        contexts.append(path.with_name(f"{name}_ctx.onnx"))
+    size = sum(path.stat().st_size for path in tmp_path.iterdir() if "_ctx" in path.name or path.suffix == ".bin")
+    assert size < 1.1 * weights.nbytes + 4 * 4096  # one set, and pages that the small parts begin
+    providers = [PrepackExecutionProvider(), PrepackExecutionProvider()]
+    addresses = set()
+    for context, provider in zip(contexts, providers, strict=True):
+        seen: list[PrepackedPartition] = []
+        load = provider.import_context
+
+        def spy(entry: ContextEntry, fused: FusedNode, load: Any = load, seen: Any = seen) -> PrepackedPartition:
+            seen.append(load(entry, fused))
+            return seen[-1]  # type: ignore[no-any-return]
+
+        provider.import_context = spy  # type: ignore[method-assign]
+        state_of(context, provider, ep_share_ep_contexts="1")
+        addresses |= {each.graph.initializers["w"].numpy().ctypes.data for each in seen}
+    assert len(addresses) == 1
