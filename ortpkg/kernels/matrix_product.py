@@ -19,7 +19,7 @@ from ortpkg.kernels.pieces import LEAST_PRODUCTS, over_ranges, piece_count
 _MOST_UNPACKED_FLOP = 1_000_000
 _LEAST_PANEL = 32
 #: Up to so many rows feature-major pays although its result must be transposed.
-_MOST_FEATURE_MAJOR_ROWS = 64
+MOST_FEATURE_MAJOR_ROWS = 64
 #: Columns of one vector register; pieces begin at multiples of it.
 _COLUMNS_PER_REGISTER = 16
 _ROWS_PER_PIECE = 8
@@ -56,7 +56,7 @@ def product(a: Tensor, b: Tensor, out: Tensor) -> None:
     """``out = a @ b`` on the calling thread."""
     rows, depth = a.shape
     columns = b.shape[1]
-    if 1 < rows <= _MOST_FEATURE_MAJOR_ROWS and rows * depth * columns > _MOST_UNPACKED_FLOP:
+    if 1 < rows <= MOST_FEATURE_MAJOR_ROWS and rows * depth * columns > _MOST_UNPACKED_FLOP:
         panel = _MOST_UNPACKED_FLOP // (rows * depth) // _COLUMNS_PER_REGISTER * _COLUMNS_PER_REGISTER
         is_transposed = b.strides[0] == b.itemsize and b.dtype == np.float32
         if panel >= (_LEAST_PANEL if is_transposed else 4 * _LEAST_PANEL) and b.dtype == np.float32:

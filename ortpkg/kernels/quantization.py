@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ortpkg.graph.types import ElementType as E
-from ortpkg.graph.types import numpy_dtype
+from ortpkg.graph.types import TensorType, ValueType, numpy_dtype
 from ortpkg.kernels.gemm import matmul_shape
 from ortpkg.kernels.integer_gemm import (
     IntegerMatrix,
@@ -20,6 +22,7 @@ from ortpkg.kernels.integer_gemm import (
 )
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import dequantize_into, quantize_into, round_into, spread
+from ortpkg.kernels.matrix_product import MOST_FEATURE_MAJOR_ROWS
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
 
@@ -125,9 +128,22 @@ def prepared_matrix(info: OpKernelInfo, slot: int, zero_point_slot: int) -> Inte
     zero_point = info.constant_input(zero_point_slot) if has_zero_point else None
     if has_zero_point and zero_point is None:
         return None
-    values = info.prepacked("matrix", lambda: integer_matrix(b, per_column(zero_point)).values)
+    if b.ndim == 2 and _has_few_rows(info.input_type(0)):  # read where it lies, column by column, not packed
+        columns = info.prepacked(
+            "matrix by columns", lambda: np.ascontiguousarray(integer_matrix(b, per_column(zero_point)).values.T)
+        )
+        values = columns.T
+    else:
+        values = info.prepacked("matrix", lambda: integer_matrix(b, per_column(zero_point)).values)
     bounds = info.prepacked("bounds", lambda: np.array(bounds_of(values)))
     return IntegerMatrix(values, float(bounds[0]), float(bounds[1]))
+
+
+def _has_few_rows(a: ValueType | None) -> bool:
+    """Whether a left-hand side is known to have more than one row, but not many."""
+    shape = a.shape if isinstance(a, TensorType) else None
+    sizes = [size for size in shape[:-1] if isinstance(size, int)] if shape else []
+    return bool(shape) and len(sizes) == len(shape or ()) - 1 and 1 < math.prod(sizes) <= MOST_FEATURE_MAJOR_ROWS
 
 
 def integer_product(a: Tensor, a_zero_point: Tensor | None, b: IntegerMatrix) -> Tensor:
