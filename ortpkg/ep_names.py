@@ -106,6 +106,11 @@ def resolve_ep_name(text: str) -> str:
     return _FULL_NAMES.get(_squeezed(text), text)
 
 
+def stated_ep(text: str | None) -> str | None:
+    """The full name of the execution provider that a package states in its own words; None where it states none."""
+    return None if text is None else resolve_ep_name(text)
+
+
 def is_known_ep(name: str) -> bool:
     """Whether ``name`` is a full name that some release of ONNX Runtime has used (plug-ins are not in the list)."""
     return name in _PRIORITIES

@@ -205,7 +205,8 @@ class ModelPackage:
             chosen = _only_variant(chosen, variant)
         eps = [ep] if isinstance(ep, str) else list(ep or ())
         policy, checked = policy_named(policy), limits_of(**limits)
-        offer, machine = offer_for(chosen, eps, profile)
+        sizes = sizes_for(chosen, checked)
+        offer, machine = offer_for(chosen, eps, profile, sizes)
         if policy in RELEASE_POLICIES:
             if device is not None or check_architecture or checked != NO_LIMITS:
                 raise UsageError(
@@ -225,9 +226,10 @@ class ModelPackage:
             check_architecture=check_architecture,
             notes=(*offer.notes, *self._verification_notes()),
             limits=checked,
-            sizes=sizes_for(chosen, checked),
+            sizes=sizes,
             records=records_of(self.info, offer, machine),
             machine=machine,
+            asked_memory=offer.asked_memory,
         )
         return select_by_policy(self.info, chosen, offer, request, log)
 

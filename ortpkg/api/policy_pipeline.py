@@ -22,20 +22,19 @@ from typing import TYPE_CHECKING
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
 from ortpkg.errors import NoSuitableVariantError
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.variants import alike
 from ortpkg.selection.decision_log import DecisionLog, log_decision
+from ortpkg.selection.fit import MUCH_OF_A_GPU, memory_need_of
 from ortpkg.selection.limits import Limits
 from ortpkg.selection.machine import MachineOffer, discover_ep_devices, offer_of_profile, this_machine
 from ortpkg.selection.ranking import order_devices
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.selector import make_request, select_ep_devices
-from ortpkg.selection.variant_facts import peak_memory_of, size_of
+from ortpkg.selection.variant_facts import size_of
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wishes import SelectionRequest
-
-#: What is free on a GPU is asked where a variant needs more of it than this.
-_MUCH_OF_A_GPU = 0.25
 
 if TYPE_CHECKING:
     from ortpkg.devices.profiles import MachineProfile
@@ -78,6 +77,7 @@ def select_here(package: PackageInfo, variant: VariantInfo) -> Selection:
         compatibility=offer.compatibility,
         notes=offer.notes,
         records=records_of(package, offer, machine),
+        asked_memory=offer.asked_memory,
     )
     selection = select_by_policy(package, alone, offer, request)
     if selection.best is None:
@@ -85,10 +85,13 @@ def select_here(package: PackageInfo, variant: VariantInfo) -> Selection:
     return selection
 
 
-def offer_for(component: ComponentInfo, eps: Iterable[str], profile: Profile | None) -> tuple[MachineOffer, str]:
+def offer_for(
+    component: ComponentInfo, eps: Iterable[str], profile: Profile | None, sizes: Mapping[str, int] = EMPTY
+) -> tuple[MachineOffer, str]:
     """What a machine offers, and the machine's name: that of a profile, "" for this one.
 
-    This machine is asked with every EP in mind that the component or the caller names.
+    This machine is asked with every EP in mind that the component or the caller names, and for its GPUs' free memory
+    where a variant needs much of one; ``sizes`` is that of :func:`sizes_for`.
 
     Raises ProfileError for what is no profile.
     """
@@ -100,23 +103,28 @@ def offer_for(component: ComponentInfo, eps: Iterable[str], profile: Profile | N
     stated = (group.constraints.ep for group in alike(component.variants))
     named = {*eps, *(ep for ep in stated if ep)}
     offer = this_machine(named=named)
-    if not _is_free_memory_needed(component, offer.hardware):
+    silent = _devices_to_ask(component, offer.hardware, sizes)
+    if not silent:
         return offer, ""
-    return discover_ep_devices(with_free_memory(offer.machine), named=named), ""
+    asked = discover_ep_devices(with_free_memory(offer.machine), named=named)
+    return replace(asked, asked_memory=silent), ""
 
 
-def _is_free_memory_needed(component: ComponentInfo, hardware: Iterable[HardwareDevice]) -> bool:
-    """Whether to ask what is free on GPUs that a probe leaves open, which takes time: a variant needs much of one."""
-    totals = [
-        device.memory_nbytes
+def _devices_to_ask(
+    component: ComponentInfo, hardware: Iterable[HardwareDevice], sizes: Mapping[str, int]
+) -> tuple[HardwareDevice, ...]:
+    """GPUs whose free memory a probe leaves open, if a variant needs much of one: asking takes time."""
+    silent = [
+        device
         for device in hardware
         if device.is_discrete and device.memory_nbytes and device.free_memory_nbytes is None
     ]
-    if not totals:
-        return False
-    facts = (variant.metadata for variant in component.variants)
-    needs = (peak_memory_of(each) or size_of(each) or 0 for each in facts)
-    return max(needs, default=0) > _MUCH_OF_A_GPU * min(totals)
+    if not silent:
+        return ()
+    needs = (memory_need_of(variant, sizes) for variant in component.variants)
+    most_nbytes = max((need.nbytes for need in needs if need is not None), default=0)
+    is_much = most_nbytes > MUCH_OF_A_GPU * min(device.memory_nbytes or 0 for device in silent)
+    return tuple(silent) if is_much else ()
 
 
 def records_of(package: PackageInfo, offer: MachineOffer, machine: str) -> SelectionRecords | None:

@@ -20,7 +20,7 @@ from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, ch
 from ortpkg.authoring.package_plan import check_intact
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_folder_of
-from ortpkg.ep_names import CPU_EP, resolve_ep_name
+from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.file_operations import FileOperations
@@ -171,7 +171,7 @@ def _sources(component: ComponentInfo, wishes: CompileWishes) -> list[VariantInf
     plain = [each for each in component.variants if _why_not_plain(each) is None]
     for eps in ((None, CPU_EP), (ep,)):
         for each in plain:
-            if each.constraints.ep in eps:
+            if stated_ep(each.constraints.ep) in eps:
                 return [each]
     raise AuthoringError(
         f"component model {quoted(component.name)} has no plain variant for any EP, {CPU_EP} or {ep}: name one with "

@@ -16,7 +16,7 @@ from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_mapp
 from ortpkg.authoring.model_weights import read_model_weights
 from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.devices.hardware import DeviceType
-from ortpkg.ep_names import CPU_EP
+from ortpkg.ep_names import CPU_EP, stated_ep
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.component_format import FACTS
 from ortpkg.package.documents import read_document
@@ -252,9 +252,10 @@ def _diff_variant_facts(
 def _constraints_of(variant: VariantInfo) -> dict[str, str | None]:
     """The component generation has no architecture, and states no device for the CPU provider, which has but one."""
     constraints = variant.constraints
-    is_cpu = constraints.ep == CPU_EP and constraints.device is None
+    ep = stated_ep(constraints.ep)
+    is_cpu = ep == CPU_EP and constraints.device is None
     return {
-        "ep": constraints.ep,
+        "ep": ep,
         "device": DeviceType.CPU.value if is_cpu else constraints.device,
         "architecture": constraints.architecture,
         "ep_compatibility_info": constraints.ep_compatibility_info,

@@ -17,7 +17,7 @@ from ortpkg.authoring.removal import files_of_variants
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.devices.hardware import DeviceType
-from ortpkg.ep_names import CPU_EP, resolve_ep_name
+from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.digests import list_files
@@ -136,7 +136,7 @@ def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
     named = named_device_types(*option) if option is not None else None
     if named is not None:
         return named
-    return frozenset({DeviceType.CPU}) if variant.constraints.ep == CPU_EP else frozenset(DeviceType)
+    return frozenset({DeviceType.CPU}) if stated_ep(variant.constraints.ep) == CPU_EP else frozenset(DeviceType)
 
 
 def _checked(wanted: Wanted) -> Wanted:
@@ -163,7 +163,7 @@ def _kept(package: PackageInfo, wanted: Wanted, notify: Notify) -> list[VariantI
     kept = [variant for variant in everything if _is_wanted(variant, wanted)]
     for what, asked, offered in (
         ("device", wanted.devices, {str(device) for variant in kept for device in possible_devices(variant)}),
-        ("execution provider", wanted.eps, {variant.constraints.ep for variant in kept}),
+        ("execution provider", wanted.eps, {stated_ep(variant.constraints.ep) for variant in kept}),
     ):
         for each in asked:
             if each not in offered and None not in offered:
@@ -180,7 +180,7 @@ def _is_wanted(variant: VariantInfo, wanted: Wanted) -> bool:
     if not (wanted.devices or wanted.eps):
         return False
     suits_device = not wanted.devices or not possible_devices(variant).isdisjoint(map(DeviceType, wanted.devices))
-    return suits_device and (not wanted.eps or variant.constraints.ep in (None, *wanted.eps))
+    return suits_device and (not wanted.eps or stated_ep(variant.constraints.ep) in (None, *wanted.eps))
 
 
 def _names(variant: VariantInfo) -> tuple[str, str]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
@@ -34,6 +35,8 @@ from ortpkg.providers.execution_provider import (
     GraphViewer,
     MetaDef,
 )
+from ortpkg.providers.foreign_code import foreign_code
+from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
 _log = logging.getLogger(__name__)
 
@@ -170,7 +173,7 @@ class _Partitioner:
         single: list[Node] = []
         fused: list[FusedNode] = []
         replaced: list[Sequence[Node]] = []
-        for capability in provider.get_capability(viewer, types_of):
+        for capability in _capabilities(provider, viewer, types_of):
             if capability.meta_def is None:
                 node = self._single_node(provider, capability)
                 if node is not None:
@@ -239,7 +242,8 @@ class _Partitioner:
         if not fused:
             return
         try:
-            compute_infos = provider.compile(fused)
+            with _guard(provider, "compile"):
+                compute_infos = list(provider.compile(fused))
         except OrtpkgError:
             raise
         except Exception as error:
@@ -272,6 +276,18 @@ class _Partitioner:
             },
         )
         self._partitions.append(partition)
+
+
+def _capabilities(
+    provider: ExecutionProvider, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+) -> list[ComputeCapability]:
+    with _guard(provider, "say which nodes it runs"):
+        return list(provider.get_capability(viewer, types_of))
+
+
+def _guard(provider: ExecutionProvider, doing: str) -> AbstractContextManager[None]:
+    """Around code of a plug-in; nothing around our own, whose unknown errors are bugs."""
+    return nullcontext() if provider.backend in BUILT_IN_BACKENDS else foreign_code(provider.name, doing)
 
 
 def _no_kernel(

@@ -102,7 +102,7 @@ class _ParallelRun:
         context.arguments = [frame.values[index] for index in instruction.inputs]
         try:
             frame.store(context, instruction.compute(context, *context.arguments))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a plug-in's kernel may try to end the process
             raise run_error(error, instruction) from error
 
     def _finish(self, number: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, NodeContext, run_error
+from ortpkg.engine.execution_plan import ABSENT
+from ortpkg.kernels.op_kernel import Tensor
 
 
 def execute_sequentially(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
@@ -21,15 +23,20 @@ def execute_sequentially(instructions: Sequence[Instruction], frame: ExecutionFr
     is_watched = control.is_watched
     context = NodeContext(frame, instructions[0])
     for instruction in instructions:
-        compute, inputs, _outputs, releases, *_rest = instruction
+        compute, inputs, outputs, releases, _, _, _, _, _ = instruction
         if is_watched:
             control.check()
         context.instruction = instruction
         context.arguments = arguments = [values[index] for index in inputs]
-        context.handed = []
+        handed: list[Tensor] = []
+        context.handed = handed
         try:
-            frame.store(context, compute(context, *arguments))
-        except Exception as error:
+            result = compute(context, *arguments)
+            if len(handed) == 1 == len(outputs) and result is handed[0] and outputs[0].value_index != ABSENT:
+                values[outputs[0].value_index] = result  # what store does, for what nearly all kernels return
+            else:
+                frame.store(context, result)
+        except (Exception, SystemExit) as error:  # a plug-in's kernel may try to end the process
             raise run_error(error, instruction) from error
         for index in releases:
             values[index] = None

@@ -7,11 +7,13 @@ process, which may find it mended.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +32,11 @@ _MOST_KEPT = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """What a backend said; ``value`` is None where it failed, and ``failure`` says how."""
+    """What a backend said; ``value`` is None where it failed, ``failure`` says how, ``is_hang`` that no answer came."""
 
     value: Any = None
     failure: str = ""
+    is_hang: bool = False
 
     def require(self, ep_name: str) -> Any:
         """The value; ExecutionProviderError with the reason where the backend failed."""
@@ -44,6 +47,7 @@ class ProbeAnswer:
 
 #: Answers of this process, failures included, so that a backend that hangs costs its timeout once.
 _ANSWERS: dict[str, ProbeAnswer] = {}
+_is_asked_anew: ContextVar[bool] = ContextVar("_is_asked_anew", default=False)
 
 
 def ask_backend(
@@ -52,17 +56,32 @@ def ask_backend(
     *,
     fingerprint: Mapping[str, object],
     timeout_s: float | None = None,
+    is_kept: Callable[[Any], bool] = lambda _value: True,
 ) -> ProbeAnswer:
     """The answer of ``"module:function"``, from the fact cache where ``fingerprint`` (all it depends on) is the same.
 
     ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. That a backend hangs is believed for three
-    minutes, by later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set.
+    minutes, by later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set. ``is_kept`` tells of an answer whether later
+    processes may believe it.
     """
     key = {"function": function, "arguments": dict(arguments), "fingerprint": dict(fingerprint)}
     text = json.dumps(key, sort_keys=True)
-    if text not in _ANSWERS:
-        _ANSWERS[text] = _ask(function, arguments, key, probe_timeout_s() if timeout_s is None else timeout_s)
+    limit_s = probe_timeout_s() if timeout_s is None else timeout_s
+    if _is_asked_anew.get():
+        _ANSWERS[text] = _ask_child(function, arguments, key, limit_s, is_kept)
+    elif text not in _ANSWERS:
+        _ANSWERS[text] = _ask(function, arguments, key, limit_s, is_kept)
     return _ANSWERS[text]
+
+
+@contextlib.contextmanager
+def asking_anew() -> Iterator[None]:
+    """What is asked within is not answered from memory; what comes out replaces what was remembered."""
+    token = _is_asked_anew.set(True)
+    try:
+        yield
+    finally:
+        _is_asked_anew.reset(token)
 
 
 def probe_timeout_s() -> float:
@@ -79,21 +98,39 @@ def probe_timeout_s() -> float:
     return timeout_s
 
 
-def _ask(function: str, arguments: Mapping[str, Any], key: Mapping[str, object], timeout_s: float) -> ProbeAnswer:
-    kind = function.partition(":")[0].rpartition(".")[2]
+def _ask(
+    function: str,
+    arguments: Mapping[str, Any],
+    key: Mapping[str, object],
+    timeout_s: float,
+    is_kept: Callable[[Any], bool],
+) -> ProbeAnswer:
+    kind = _kind_of(function)
     known = read_fact(kind, key)
     if known is not None:
         return ProbeAnswer(value=known)
     remembered = _remembered_hang(kind, key)
     if remembered is not None:
         return remembered
+    return _ask_child(function, arguments, key, timeout_s, is_kept)
+
+
+def _ask_child(
+    function: str,
+    arguments: Mapping[str, Any],
+    key: Mapping[str, object],
+    timeout_s: float,
+    is_kept: Callable[[Any], bool],
+) -> ProbeAnswer:
+    kind = _kind_of(function)
     result = call_in_child(function, arguments, timeout_s=timeout_s)
     if result.outcome is not ChildOutcome.DONE:
-        if result.outcome is ChildOutcome.TIMED_OUT:
+        is_hang = result.outcome is ChildOutcome.TIMED_OUT
+        if is_hang:
             write_fact(_hangs_of(kind), key, {"reason": result.reason, "time_s": _now_s()})
             prune_facts(_hangs_of(kind), keep=_MOST_KEPT)
-        return ProbeAnswer(failure=result.reason)
-    if result.value is not None:
+        return ProbeAnswer(failure=result.reason, is_hang=is_hang)
+    if result.value is not None and is_kept(result.value):
         write_fact(kind, key, result.value)
     return ProbeAnswer(value=result.value)
 
@@ -111,11 +148,17 @@ def _remembered_hang(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None
     age_s = _now_s() - time_s
     if not 0 <= age_s < HANG_LIFETIME_S:  # older, or of a clock that was set back
         return None
-    return ProbeAnswer(failure=f"{reason} ({age_s / 60:.0f} min ago; set {RETRY_VARIABLE}=1 to ask it again)")
+    return ProbeAnswer(
+        failure=f"{reason} ({age_s / 60:.0f} min ago; set {RETRY_VARIABLE}=1 to ask it again)", is_hang=True
+    )
 
 
 def _now_s() -> float:
     return time.time()
+
+
+def _kind_of(function: str) -> str:
+    return function.partition(":")[0].rpartition(".")[2]
 
 
 def _hangs_of(kind: str) -> str:

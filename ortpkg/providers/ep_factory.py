@@ -26,6 +26,10 @@ class CompiledModelCompatibility(StrEnum):
     UNKNOWN = "COMPATIBILITY_UNKNOWN"
 
 
+#: Backends that are asked in every selection. Others, plug-ins among them, are only where somebody names their EP.
+OFFERED_UNNAMED: frozenset[str] = frozenset({"embedded", "openvino", "onnxruntime"})
+
+
 class EpFactory(ABC):
     """Knows an execution provider without loading it.
 
@@ -63,6 +67,10 @@ class EpFactory(ABC):
     ) -> CompiledModelCompatibility:
         """Rates a compiled model's compatibility string on ``devices`` (K10). Default: not applicable."""
         return CompiledModelCompatibility.NOT_APPLICABLE
+
+    def has_device(self, ep_device: EpDevice) -> bool:  # noqa: ARG002 - part of the interface
+        """Whether an EP device that it reported is still there, asked anew; True where it cannot tell."""
+        return True
 
     @abstractmethod
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:

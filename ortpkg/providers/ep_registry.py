@@ -1,6 +1,6 @@
 """Which execution providers there are: a literal table of built-in ones, the onnxruntime bridge, and plug-ins.
 
-A plug-in (``plugins.py``) is imported only when a variant, an option or a caller names it. A built-in name cannot be
+A plug-in (``plugins.py``) is asked only when a variant, an option or a caller names it. A built-in name cannot be
 taken by a plug-in; a session says so once.
 """
 
@@ -126,12 +126,9 @@ def _factory_of_plugin(plugin: Plugin, notes: list[str]) -> list[EpFactory]:
     if plugin.rivals:
         notes.append(f"{plugin} is used; {', '.join(map(quoted, plugin.rivals))} brings the same name and is not")
     try:
-        factory = load_plugin(plugin)
-        return [factory] if factory.is_available() else []
+        return [load_plugin(plugin)]  # whether it is available, its offer tells
     except ExecutionProviderError as error:
         notes.append(str(error))
-    except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
-        notes.append(f"{plugin} failed: {type(error).__name__}: {quoted(error)}")
     return []
 
 

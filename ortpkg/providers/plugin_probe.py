@@ -1,20 +1,79 @@
-"""Runs in a child process: whether a plug-in can be imported and gives a factory. Whatever it does stays in there."""
+"""Runs in a child process: what a plug-in answers when it is asked. Whatever it does stays in there."""
 
 from __future__ import annotations
 
-import importlib.metadata
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.json_form import ep_device_to_json
+from ortpkg.errors import quoted
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
+
+
+def load(group: str, name: str, value: str) -> Any:
+    """What the entry point's object returns."""
+    from importlib.metadata import EntryPoint  # 15 ms; the way of ortpkg select leads by here
+
+    return EntryPoint(name=name, value=value, group=group).load()()
 
 
 def check_plugin(group: str, name: str, value: str) -> dict[str, Any]:
-    """``{"is_factory", "ep_name", "backend", "type"}`` of what the entry point gives."""
-    from ortpkg.providers.ep_factory import EpFactory  # as a plug-in does
-
-    entry_point = importlib.metadata.EntryPoint(name=name, value=value, group=group)
-    factory = entry_point.load()()
+    """``{"is_factory", "type", "ep_name", "backend", "vendor", "version"}`` of what the entry point gives."""
+    factory = load(group, name, value)
+    is_factory = isinstance(factory, EpFactory)
     return {
-        "is_factory": isinstance(factory, EpFactory),
+        "is_factory": is_factory,
+        "type": type(factory).__name__,
         "ep_name": str(getattr(factory, "ep_name", "")),
         "backend": str(getattr(factory, "backend", "")),
-        "type": type(factory).__name__,
+        "vendor": str(factory.vendor) if is_factory else "",
+        "version": str(factory.version) if is_factory else "",
     }
+
+
+def list_offers(group: str, name: str, value: str, hardware: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """``{"is_available", "ep_devices": [...]}``; a device that is one of ``hardware`` is told by its position.
+
+    Raises TypeError for what is no EP device of the plug-in's own.
+    """
+    factory = load(group, name, value)
+    if not factory.is_available():
+        return {"is_available": False, "ep_devices": []}
+    devices = [device_from_json(each) for each in hardware]
+    offered = factory.get_supported_devices(list(devices))
+    offers = list(offered) if isinstance(offered, list | tuple) else [offered]
+    for each in offers:
+        if not is_own_offer(factory, each):
+            raise TypeError(f"reported {quoted(each)} where an EpDevice of its own name and backend belongs")
+    return {"is_available": True, "ep_devices": [_placed(each, devices) for each in offers]}
+
+
+def rate_compatibility(
+    group: str, name: str, value: str, devices: Sequence[Mapping[str, Any]], info: str
+) -> dict[str, str]:
+    """``{"rating": ...}``: the plug-in's rating of a compatibility string on ``devices``. TypeError for no rating."""
+    factory = load(group, name, value)
+    rating = factory.validate_compiled_model_compatibility_info([device_from_json(each) for each in devices], info)
+    if not isinstance(rating, CompiledModelCompatibility):
+        raise TypeError(f"rated a compatibility string {quoted(rating)}, which is no CompiledModelCompatibility")
+    return {"rating": rating.value}
+
+
+def is_own_offer(factory: EpFactory, offer: object) -> bool:
+    """Whether ``offer`` is what ``factory`` may report."""
+    return (
+        isinstance(offer, EpDevice)
+        and (offer.ep_name, offer.backend) == (factory.ep_name, factory.backend)
+        and (offer.device is None or isinstance(offer.device, HardwareDevice))
+    )
+
+
+def device_from_json(body: Mapping[str, Any]) -> HardwareDevice:
+    """The inverse of ``hardware_device_to_json``."""
+    return HardwareDevice(**{**body, "type": DeviceType(body["type"])})
+
+
+def _placed(offer: EpDevice, hardware: Sequence[HardwareDevice]) -> dict[str, Any]:
+    place = hardware.index(offer.device) if offer.device in hardware else None
+    return {**ep_device_to_json(offer), "place": place}

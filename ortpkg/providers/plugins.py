@@ -1,32 +1,42 @@
 """Plug-ins: execution providers that other distributions bring by the entry-point group ``ortpkg.execution_providers``.
 
 An entry point's name is the EP's name; its object is a callable without arguments that returns an
-:class:`EpFactory` (usually the class). It is imported only when a variant, an option or a caller names it, and first in
-a child process with a time limit, so that one that crashes, hangs or exits is left out with its reason. docs/plugins.md
-walks through an example.
+:class:`EpFactory` (usually the class). It is asked only when a variant, an option or a caller names it, and always in a
+child process with a time limit, so that one that crashes, hangs or exits is left out with its reason. In this process
+it is imported where a session needs its provider. docs/plugins.md walks through an example.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.errors import ExecutionProviderError, quoted
-from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
-from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.installed_metadata import may_have_entry_points
+from ortpkg.providers.plugin_probe import device_from_json, load
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from ortpkg.providers.execution_provider import ExecutionProvider
+
 ENTRY_POINT_GROUP = "ortpkg.execution_providers"
 #: Names of the backends of our own; no plug-in can take them.
 BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime", "prepack")
-_FUNCTION = "ortpkg.providers.plugin_probe:check_plugin"
+_PROBE = "ortpkg.providers.plugin_probe"
+#: The project's name at the beginning of a requirement (PEP 508).
+_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,47 +74,150 @@ def installed_plugins() -> dict[str, Plugin]:
     return {name: _chosen(found[name]) for name in sorted(found)}
 
 
-def load_plugin(plugin: Plugin, *, check: Callable[[Plugin], ProbeAnswer] | None = None) -> EpFactory:
-    """Imports a plug-in and makes its factory, after a child process did so without harm.
+def load_plugin(plugin: Plugin) -> EpFactory:
+    """The plug-in's factory, which asks it in child processes; here it is imported only where a provider is made.
 
     Raises ExecutionProviderError, with the reason, where it cannot be imported or is not what it should be.
     """
-    answer = (check or check_in_child)(plugin)
+    answer = ask_plugin("check_plugin", plugin, {})
     if answer.failure:
         raise ExecutionProviderError(f"{plugin} cannot be loaded: {answer.failure}", ep_name=plugin.name)
-    try:
-        factory = _load(plugin)
-    except (Exception, SystemExit) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise ExecutionProviderError(f"{plugin} cannot be loaded: {quoted(said)}", ep_name=plugin.name) from error
-    if not isinstance(factory, EpFactory):
+    facts = answer.value if isinstance(answer.value, dict) else {}
+    _check_facts(plugin, facts)
+    return PluginEpFactory(plugin, facts)
+
+
+def ask_plugin(function: str, plugin: Plugin, arguments: Mapping[str, Any]) -> ProbeAnswer:
+    """What a function of ``plugin_probe`` answers in a child process.
+
+    Remembered as long as the plug-in, its files, and the distributions that it requires have the same versions; that
+    it offers nothing is not, since what it lacks may be installed at any time.
+    """
+    return ask_backend(
+        f"{_PROBE}:{function}",
+        {"group": ENTRY_POINT_GROUP, "name": plugin.name, "value": plugin.value, **arguments},
+        fingerprint={
+            "distribution": plugin.distribution,
+            "version": plugin.version,
+            "files": _files_of(plugin),
+            "requires": _required_versions(plugin.distribution) if plugin.distribution else [],
+        },
+        is_kept=lambda value: not isinstance(value, dict) or value.get("ep_devices") != [],
+    )
+
+
+class PluginEpFactory(EpFactory):
+    """Stands for a plug-in's factory: what only asks happens in a child process, and cannot do harm here."""
+
+    def __init__(self, plugin: Plugin, facts: Mapping[str, Any]) -> None:
+        self.ep_name = plugin.name
+        self.vendor = str(facts.get("vendor", ""))
+        self.backend = str(facts["backend"])
+        self._version = str(facts.get("version", ""))
+        self._plugin = plugin
+        #: Why it is not asked for ratings any more: it did not answer in time, and each question would cost that time.
+        self._hang = ""
+
+    @property
+    def version(self) -> str:
+        return self._version
+
+    def is_available(self) -> bool:
+        """What the plug-in says. ExecutionProviderError where it fails to."""
+        return bool(self._offers(()).get("is_available"))
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        """What the plug-in says, nothing where it is not available. ExecutionProviderError where it fails to."""
+        return [_offered(each, hardware) for each in self._offers(hardware).get("ep_devices", ())]
+
+    def validate_compiled_model_compatibility_info(
+        self, devices: Sequence[HardwareDevice], info: str
+    ) -> CompiledModelCompatibility:
+        """What the plug-in says, remembered per string and device. ExecutionProviderError where it fails to."""
+        if self._hang:
+            raise ExecutionProviderError(self._hang, ep_name=self.ep_name)
+        arguments = {"devices": [hardware_device_to_json(each) for each in devices], "info": info}
+        answer = ask_plugin("rate_compatibility", self._plugin, arguments)
+        if answer.failure:
+            message = f"{self._plugin} failed to rate a compatibility string: {answer.failure}"
+            self._hang = message if answer.is_hang else ""
+            raise ExecutionProviderError(message, ep_name=self.ep_name)
+        return CompiledModelCompatibility(answer.value["rating"])
+
+    def has_device(self, ep_device: EpDevice) -> bool:
+        devices = () if ep_device.device is None else (ep_device.device,)
+        with asking_anew():
+            return any(each.ep_options == ep_device.ep_options for each in self.get_supported_devices(devices))
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        """The plug-in's provider, made in this process; whatever it raises is an ExecutionProviderError."""
+        from ortpkg.providers.execution_provider import ExecutionProvider  # numpy: only where a session is made
+
+        with foreign_code(self.ep_name, "make an execution provider"):
+            made: object = load(ENTRY_POINT_GROUP, self._plugin.name, self._plugin.value).create(devices, options)
+        if not isinstance(made, ExecutionProvider):
+            raise ExecutionProviderError(
+                f"{self._plugin} must make an ExecutionProvider, not {quoted(type(made).__name__)}",
+                ep_name=self.ep_name,
+            )
+        return made
+
+    def _offers(self, hardware: Sequence[HardwareDevice]) -> Mapping[str, Any]:
+        arguments = {"hardware": [hardware_device_to_json(each) for each in hardware]}
+        answer = ask_plugin("list_offers", self._plugin, arguments)
+        if answer.failure:
+            raise ExecutionProviderError(
+                f"{self._plugin} failed to say what it offers: {answer.failure}", ep_name=self.ep_name
+            )
+        return answer.value if isinstance(answer.value, dict) else {}
+
+
+def _check_facts(plugin: Plugin, facts: Mapping[str, Any]) -> None:
+    if not facts.get("is_factory"):
         raise ExecutionProviderError(
-            f"{plugin} must return an EpFactory, not {quoted(type(factory).__name__)}", ep_name=plugin.name
+            f"{plugin} must return an EpFactory, not {quoted(facts.get('type', 'nothing'))}", ep_name=plugin.name
         )
-    ep_name, backend = getattr(factory, "ep_name", None), getattr(factory, "backend", None)
-    if ep_name != plugin.name or not isinstance(backend, str) or not backend or backend in BUILT_IN_BACKENDS:
+    ep_name, backend = facts.get("ep_name"), facts.get("backend")
+    if ep_name != plugin.name or not backend or backend in BUILT_IN_BACKENDS:
         raise ExecutionProviderError(
             f"{plugin} must return an EpFactory whose ep_name is its entry point's name (it is {quoted(ep_name)}) and "
             f"whose backend is a name of its own (it is {quoted(backend)}), not one of {', '.join(BUILT_IN_BACKENDS)}",
             ep_name=plugin.name,
         )
-    return factory
 
 
-def check_in_child(plugin: Plugin) -> ProbeAnswer:
-    """Whether the plug-in can be imported; remembered as long as its version and files are the same."""
-    return ask_backend(
-        _FUNCTION,
-        {"group": ENTRY_POINT_GROUP, "name": plugin.name, "value": plugin.value},
-        fingerprint={"distribution": plugin.distribution, "version": plugin.version, "files": _files_of(plugin)},
+def _offered(body: Mapping[str, Any], hardware: Sequence[HardwareDevice]) -> EpDevice:
+    """An EP device as the child described it, on the very device that it was asked about where it is one of these."""
+    device = None
+    if body["place"] is not None:
+        device = hardware[body["place"]]
+    elif body["device"] is not None:
+        device = device_from_json(body["device"])
+    return EpDevice(
+        ep_name=body["ep"],
+        device=device,
+        ep_vendor=body["ep_vendor"],
+        ep_version=body["ep_version"],
+        backend=body["backend"],
+        ep_metadata=body["ep_metadata"],
+        ep_options=body["ep_options"],
     )
 
 
-def _load(plugin: Plugin) -> object:
-    from importlib.metadata import EntryPoint  # only where a plug-in is named
+@cache
+def _required_versions(distribution: str) -> list[list[str]]:
+    """The distributions that ``distribution`` requires directly, with the versions that are installed."""
+    from importlib import metadata  # 15 ms; only where a plug-in is named
 
-    made: object = EntryPoint(name=plugin.name, value=plugin.value, group=ENTRY_POINT_GROUP).load()()
-    return made
+    found = []
+    try:
+        for requirement in metadata.requires(distribution) or ():
+            matched = _PROJECT.match(requirement)
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                found += [[matched[0], metadata.version(matched[0])]] if matched else []
+    except metadata.PackageNotFoundError:
+        return []
+    return sorted(found)
 
 
 def _plugin(entry_point: EntryPoint) -> Plugin:

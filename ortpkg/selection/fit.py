@@ -6,7 +6,7 @@ that they are asked of a variant only when its turn has come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: What of a device's free memory counts; the rest is for what else starts while the model runs.
 MEMORY_HEADROOM = 0.9
+#: What is free on a GPU that a probe leaves open is asked where a variant needs more of it than this, and counts then.
+MUCH_OF_A_GPU = 0.25
 
 _ESTIMATED = "memory judged by the size of its files, a lower bound: no peak memory is recorded"
 _UNKNOWN = "memory not checked: neither its peak memory nor its size is recorded"
@@ -32,10 +34,11 @@ _UNKNOWN = "memory not checked: neither its peak memory nor its size is recorded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBudget:
-    """How much memory a variant may need on one EP device, and why in words."""
+    """How much memory a variant may need on one EP device, and why in words; up to ``least_nbytes`` it may always."""
 
     nbytes: int
     text: str
+    least_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +114,13 @@ def fit_context(
     limits: Limits = NO_LIMITS,
     sizes: Mapping[str, int] = EMPTY,
     records: SelectionRecords | None = None,
+    asked_memory: Collection[HardwareDevice] = (),
 ) -> FitContext | None:
-    """The context of one selection; None where there is nothing that a variant's facts could be compared with."""
-    budgets = tuple(_budget_of(ep_device.device) for ep_device in ep_devices)
+    """The context of one selection; None where there is nothing that a variant's facts could be compared with.
+
+    What is free on the devices of ``asked_memory`` counts only for variants because of which one would have asked.
+    """
+    budgets = tuple(_budget_of(ep_device.device, asked_memory) for ep_device in ep_devices)
     known = [budget.nbytes for budget in budgets if budget is not None]
     index = None
     if records is not None:
@@ -140,7 +147,7 @@ def concern_of(variant: VariantInfo, context: FitContext) -> Concern | None:
     rejections, unchecked = _check_facts(variant, context)
     return Concern(
         rejection=next(iter(rejections), None),
-        need=_need_of(variant, context.sizes),
+        need=memory_need_of(variant, context.sizes),
         unchecked=tuple(unchecked),
         recorded=variant.name if has_records else None,
     )
@@ -191,19 +198,23 @@ def _plain_concern(variant: VariantInfo, context: FitContext) -> Concern | None:
         stated = facts.get(SIZE_FACT)
     if type(stated) is int and 0 <= stated <= smallest_nbytes:
         return None
-    need = _need_of(variant, context.sizes) if stated is not None or context.sizes else None
+    need = memory_need_of(variant, context.sizes) if stated is not None or context.sizes else None
     if need is None:
         return _UNKNOWN_FITS
     return Concern(need=need) if need.nbytes > smallest_nbytes else None
 
 
-def _budget_of(device: HardwareDevice | None) -> MemoryBudget | None:
+def _budget_of(device: HardwareDevice | None, asked_memory: Collection[HardwareDevice]) -> MemoryBudget | None:
     """Free memory with headroom; where it is unknown, all memory of a device that has its own, or of the machine."""
     if device is None:
         return None
     if device.free_memory_nbytes is not None:
         text = f"{nbytes_text(device.free_memory_nbytes)} are free here, of which {MEMORY_HEADROOM:.0%} count"
-        return MemoryBudget(nbytes=int(device.free_memory_nbytes * MEMORY_HEADROOM), text=text)
+        return MemoryBudget(
+            nbytes=int(device.free_memory_nbytes * MEMORY_HEADROOM),
+            text=text,
+            least_nbytes=int((device.memory_nbytes or 0) * MUCH_OF_A_GPU) if device in asked_memory else 0,
+        )
     if device.memory_nbytes and (device.is_discrete or device.type is DeviceType.CPU):
         return MemoryBudget(
             nbytes=device.memory_nbytes, text=f"this device has {nbytes_text(device.memory_nbytes)} in all"
@@ -211,7 +222,8 @@ def _budget_of(device: HardwareDevice | None) -> MemoryBudget | None:
     return None
 
 
-def _need_of(variant: VariantInfo, sizes: Mapping[str, int]) -> MemoryNeed | None:
+def memory_need_of(variant: VariantInfo, sizes: Mapping[str, int]) -> MemoryNeed | None:
+    """What the package tells of it; ``sizes``: variant → bytes of its files, where the package does not record them."""
     peak = peak_memory_of(variant.metadata)
     if peak is not None:
         return MemoryNeed(nbytes=peak, source="declared")
@@ -247,7 +259,7 @@ def _memory_rejection(need: MemoryNeed | None, ep_device_at: int, context: FitCo
     if limit is not None and need.nbytes > limit:
         return ReasonCode.MEMORY_TOO_LARGE, f"{need.text}; at most {nbytes_text(limit)} was asked for"
     budget = context.budgets[ep_device_at]
-    if budget is not None and need.nbytes > budget.nbytes:
+    if budget is not None and need.nbytes > max(budget.nbytes, budget.least_nbytes):
         return ReasonCode.MEMORY_TOO_SMALL, f"{need.text}; {budget.text}"
     return None
 

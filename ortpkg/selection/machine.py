@@ -27,12 +27,14 @@ class MachineOffer:
         machine: as it was probed or constructed.
         ep_devices: what the factories report, in default priority order.
         notes: backends and plug-ins that were left out, each with the reason.
+        asked_memory: devices whose free memory was asked only because a variant needs much of one.
     """
 
     machine: Machine
     ep_devices: tuple[EpDevice, ...]
     factories: tuple[EpFactory, ...] = ()
     notes: tuple[str, ...] = ()
+    asked_memory: tuple[HardwareDevice, ...] = ()
 
     @property
     def hardware(self) -> tuple[HardwareDevice, ...]:

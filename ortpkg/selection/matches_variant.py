@@ -18,7 +18,7 @@ from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import Constraints
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.ep_factory import OFFERED_UNNAMED, CompiledModelCompatibility
 from ortpkg.selection.provider_option_devices import named_device_types
 from ortpkg.selection.verdict import ReasonCode
 
@@ -177,10 +177,21 @@ def match_ep(requirements: Requirements, ep_device: EpDevice, _context: MatchCon
     return RuleOutcome(code=ReasonCode.EP_MISMATCH, reason=f"it is for {quoted(requirements.ep)}")
 
 
-def match_requested_ep(_requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
-    """The caller's ``ep`` filter."""
-    if context.ep is None or context.ep == ep_device.ep_name:
+def match_requested_ep(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
+    """The caller's ``ep`` filter; and a variant for any EP does not mean one that only others have named.
+
+    What is offered only where somebody names it (a plug-in) is there on behalf of him who does: else a variant that is
+    rejected could decide what an unnamed one runs on.
+    """
+    if context.ep == ep_device.ep_name:
         return None
+    if context.ep is None:
+        if requirements.ep is not None or ep_device.backend in OFFERED_UNNAMED:
+            return None
+        return RuleOutcome(
+            code=ReasonCode.EP_NOT_REQUESTED,
+            reason=f"it names no execution provider, and {ep_device.ep_name} is used only where it is named",
+        )
     return RuleOutcome(code=ReasonCode.EP_NOT_REQUESTED, reason=f"only {quoted(context.ep)} was asked for")
 
 

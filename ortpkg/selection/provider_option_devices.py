@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ortpkg.devices.hardware import DeviceType
-from ortpkg.ep_names import OPENVINO_EP, QNN_EP
+from ortpkg.ep_names import OPENVINO_EP, QNN_EP, stated_ep
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.package.variants import Alike
 
@@ -23,7 +23,7 @@ def device_option_of(variant: VariantInfo | Alike) -> tuple[str, str] | None:
 
     Without an ``ep`` constraint both keys count, because the option itself tells the EP.
     """
-    ep = variant.constraints.ep
+    ep = stated_ep(variant.constraints.ep)
     for ep_name, key in _DEVICE_OPTIONS.items():
         if (ep is None or ep == ep_name) and key in variant.provider_options:
             return key, str(variant.provider_options[key])

@@ -50,7 +50,7 @@ def select_variant(
         hardware, compatibility, check_architecture, notes: see :class:`SelectionRequest`.
         policy: a name of ``policies.POLICIES``.
         device, ep: filters in the caller's words; an EP may be an alias.
-        evidence: ``limits``, ``sizes``, ``records`` and ``machine`` of :class:`SelectionRequest`.
+        evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory`` of :class:`SelectionRequest`.
 
     Raises UsageError for an unknown policy, device or EP. That nothing fits is no error: ``best`` is then None.
     """
@@ -111,7 +111,14 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
     limits = request.limits
     if limits.where:
         check_where_keys(limits.where, component.variants)
-    fit = fit_context(component.name, ordered, limits=limits, sizes=request.sizes, records=request.records)
+    fit = fit_context(
+        component.name,
+        ordered,
+        limits=limits,
+        sizes=request.sizes,
+        records=request.records,
+        asked_memory=request.asked_memory,
+    )
     judges = Judges(component.variants, context, request.policy, fit)
     winner = judges.winner()
     criteria = MEASURED_CRITERIA if request.policy.uses_measurements else CRITERIA

@@ -26,6 +26,7 @@ class Evidence(TypedDict, total=False):
     sizes: Mapping[str, int]
     records: SelectionRecords | None
     machine: str
+    asked_memory: Collection[HardwareDevice]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class SelectionRequest:
         records: what was measured and what failed on this machine.
         machine: the name of the machine profile; "" for this machine.
         notes: what discovery could not find out; carried into the warnings.
+        asked_memory: see :class:`~ortpkg.selection.machine.MachineOffer`.
     """
 
     policy: Policy
@@ -56,6 +58,7 @@ class SelectionRequest:
     records: SelectionRecords | None = None
     machine: str = ""
     notes: tuple[str, ...] = ()
+    asked_memory: Collection[HardwareDevice] = ()
 
 
 def device_type_named(text: str) -> DeviceType:

@@ -148,3 +148,22 @@ def test_says_that_a_change_was_interrupted(package: Path, make_model: ModelMake
 def test_rule_ids_are_unique() -> None:
     ids = [rule.id for rule in (*PACKAGE_RULES, *AUTHORING_RULES)]
     assert len(ids) == len(set(ids))
+
+
+def test_an_alias_of_an_execution_provider_is_checked_as_what_it_means(package: Path) -> None:
+    """What selection understands, ``validate`` does: option against device, device against EP, options of the EP."""
+    documents = sorted(package.rglob("metadata.json"))
+    for document in documents:
+        content = json.loads(document.read_text())
+        for entry in content["model_variants"].values():
+            entry["constraints"] = {"ep": "openvino", "device": "npu"}
+            entry["provider_options"] = {"device_type": "GPU"}
+            entry.get("metadata", {}).pop("ep", None)
+        content.pop("variants", None)
+        document.write_text(json.dumps({key: content[key] for key in content if key != "schema_version"}))
+    (package / "manifest.json").write_text(json.dumps({"model_name": "p"}))
+
+    rules = found(package)
+
+    assert "its device_type is 'GPU'" in rules["ORT206"]
+    assert not [text for text in rules.values() if "sets 'device_type'" in text]

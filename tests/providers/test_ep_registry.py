@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,9 @@ import pytest
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
-from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.providers import ep_registry
+from ortpkg.providers import ep_registry, plugin_probe
 from ortpkg.providers import plugins as plugins_module
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, find_factory
@@ -65,20 +66,29 @@ class _Installed:
     def plugins(self) -> dict[str, Plugin]:
         return {name: Plugin(name=name, value="acme_ep:AcmeFactory") for name in self.loaded}
 
-    def load(self, plugin: Plugin) -> Any:
-        self.loads.append(plugin.name)
-        loaded = self.loaded[plugin.name]
+    def load(self, _group: str, name: str, _value: str) -> Any:
+        self.loads.append(name)
+        loaded = self.loaded[name]
         if isinstance(loaded, BaseException):
             raise loaded
         return loaded()
+
+    def ask(self, function: str, plugin: Plugin, arguments: Mapping[str, Any]) -> ProbeAnswer:
+        """As a child process would answer."""
+        try:
+            answer = getattr(plugin_probe, function)("group", plugin.name, plugin.value, **arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as the child does
+            return ProbeAnswer(failure=f"it raised {quoted(f'{type(error).__name__}: {error}')}")
+        return ProbeAnswer(value=json.loads(json.dumps(answer)))
 
 
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> _Installed:
     found = _Installed()
     monkeypatch.setattr(ep_registry, "installed_plugins", found.plugins)
-    monkeypatch.setattr(plugins_module, "check_in_child", lambda _plugin: ProbeAnswer(value={}))
-    monkeypatch.setattr(plugins_module, "_load", found.load)
+    monkeypatch.setattr(plugins_module, "ask_plugin", found.ask)
+    monkeypatch.setattr(plugin_probe, "load", found.load)
+    monkeypatch.setattr(plugins_module, "load", found.load)
     monkeypatch.setattr(OpenVinoEpFactory, "is_available", lambda _self: False)
     monkeypatch.setattr(ep_registry, "installed_distributions", lambda: ())
     monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: ())
@@ -159,8 +169,8 @@ def test_a_built_in_name_wins_over_a_plugin_with_a_warning(plugins: _Installed) 
 @pytest.mark.parametrize(
     ("loaded", "message"),
     [
-        (ImportError("libacme.so: not found"), "cannot be loaded: 'ImportError: libacme.so: not found'"),
-        (SystemExit(3), "cannot be loaded: 'SystemExit: 3'"),
+        (ImportError("libacme.so: not found"), "cannot be loaded: it raised 'ImportError: libacme.so: not found'"),
+        (SystemExit(3), "cannot be loaded: it raised 'SystemExit: 3'"),
         (object, "must return an EpFactory, not 'object'"),
         (lambda: find_factory("cpu"), "must return an EpFactory whose ep_name is its entry point's name"),
     ],
@@ -204,6 +214,7 @@ def _told(what: Any) -> Any:
     return what
 
 
+_FAILED = "plug-in 'AcmeExecutionProvider' ('acme_ep:AcmeFactory') failed to say what it offers:"
 _OF_ANOTHER = EpDevice(ep_name="CPUExecutionProvider", device=_CPU, backend="acme")
 
 
@@ -212,14 +223,14 @@ _OF_ANOTHER = EpDevice(ep_name="CPUExecutionProvider", device=_CPU, backend="acm
     [
         (
             {"reported": OSError("driver gone")},
-            "AcmeExecutionProvider (acme) failed to report its devices: OSError: 'driver gone'",
+            f"{_FAILED} it raised 'OSError: driver gone'",
         ),
-        ({"reported": None}, "AcmeExecutionProvider (acme) reported 'None' where an EpDevice of its own name"),
-        ({"reported": ["CPU"]}, "AcmeExecutionProvider (acme) reported 'CPU' where an EpDevice of its own name"),
-        ({"reported": [_OF_ANOTHER]}, "AcmeExecutionProvider (acme) reported "),
+        ({"reported": None}, f"{_FAILED} it raised \"TypeError: reported 'None' where an EpDevice of its own name"),
+        ({"reported": ["CPU"]}, f"{_FAILED} it raised \"TypeError: reported 'CPU' where an EpDevice of its own name"),
+        ({"reported": [_OF_ANOTHER]}, f"{_FAILED} it raised "),
         (
             {"available": OSError("no driver")},
-            "plug-in 'AcmeExecutionProvider' ('acme_ep:AcmeFactory') failed: OSError: 'no driver'",
+            f"{_FAILED} it raised 'OSError: no driver'",
         ),
     ],
 )

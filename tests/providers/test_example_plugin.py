@@ -94,14 +94,15 @@ print(json.dumps([variant.name, backend, session.get_providers(), y.tolist()]))
 @pytest.mark.parametrize("words", [["devices", "--json"], ["devices", "--json", "--ep", _EP]])
 def test_the_plugin_is_imported_only_where_it_is_named(site: Path, python: Run, words: list[str]) -> None:
     _install(site)
-    (site / "acme_ep" / "__init__.py").write_text("import sys; sys.stderr.write('ACME WAS IMPORTED\\n')\n")
+    mark = site.parent / "imported"
+    (site / "acme_ep" / "__init__.py").write_text(f"open({str(mark)!r}, 'w').close()\n", encoding="utf-8")
 
     done = python("-m", "ortpkg", *words)
 
     is_named = _EP in words
     assert done.returncode == 0, done.stderr
     assert (_EP in {each["ep"] for each in json.loads(done.stdout)["ep_devices"]}) is is_named
-    assert ("ACME WAS IMPORTED" in done.stderr) is is_named
+    assert mark.exists() is is_named
 
 
 @pytest.mark.parametrize(
@@ -160,3 +161,121 @@ def test_a_mistyped_plugin_gets_a_suggestion(site: Path, python: Run) -> None:
 
     assert done.returncode == 2
     assert f"did you mean '{_EP}'?" in done.stderr
+
+
+# --- plug-ins that do harm, wherever they are asked ------------------------------------------------------------------
+
+_HARM = {
+    "import time; time.sleep(600)": "no answer within 3 s",
+    "import os; os._exit(3)": "it ended with status 3",
+    "import ctypes; ctypes.string_at(0)": "it was ended by SIGSEGV",
+    "raise SystemExit(4)": "it ended with status 4",
+    "raise ValueError('boom')": "it raised 'ValueError: boom'",
+}
+
+
+def _spoil(site: Path, method: str, code: str, *, module: str = "factory") -> None:
+    """Puts ``code`` before everything else in a method of the plug-in."""
+    path = site / "acme_ep" / f"{module}.py"
+    text = path.read_text(encoding="utf-8")
+    head, signature, body = text.partition(f"    def {method}(")
+    end = body.index(":\n", body.index(") ->")) + 2
+    path.write_text(f"{head}{signature}{body[:end]}        {code}\n{body[end:]}", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("method", "doing"),
+    [
+        ("version", "cannot be loaded"),
+        ("is_available", "failed to say what it offers"),
+        ("get_supported_devices", "failed to say what it offers"),
+        ("validate_compiled_model_compatibility_info", "failed to rate a compatibility string"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
+def test_a_plugin_that_does_harm_when_it_is_asked_is_reported(
+    site: Path, python: Run, package: Path, method: str, doing: str
+) -> None:
+    for number, (code, reason) in enumerate(_HARM.items()):
+        _install(site / str(number))
+        _spoil(site / str(number), method, code)
+
+        done = python(
+            *("-m", "ortpkg", "select", package, "--json"),
+            ORTPKG_PROBE_TIMEOUT="3" if "sleep" in code else "60",
+            PYTHONPATH=str(site / str(number)),
+        )
+
+        assert done.returncode == 0, done.stderr
+        (selection,) = json.loads(done.stdout)["selections"]
+        told = [*selection["warnings"], *(note for verdict in selection["verdicts"] for note in verdict["notes"])]
+        assert [text for text in told if doing in text and reason in text], told
+        assert selection["selected"]["variant"] == "cpu"
+        codes = {verdict["code"] for verdict in selection["verdicts"] if verdict["variant"] == "acme"}
+        is_kept = method.startswith("validate")  # of what cannot be rated the rating does not count
+        assert ("LOWER_RANK" in codes) is is_kept
+
+
+def test_doctor_survives_a_plugin_that_hangs(site: Path, python: Run) -> None:
+    _install(site)
+    _spoil(site, "get_supported_devices", "import time; time.sleep(600)")
+
+    done = python("-m", "ortpkg", "doctor", "--json", ORTPKG_PROBE_TIMEOUT="3")
+
+    assert "failed to say what it offers: no answer within 3 s" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "method", "code", "said"),
+    [
+        ("factory", "create", "raise ValueError('boom')", "failed to make an execution provider: 'ValueError: boom'"),
+        ("factory", "create", "raise SystemExit(4)", "failed to make an execution provider: 'SystemExit: 4'"),
+        ("factory", "create", "return 42", "must make an ExecutionProvider, not 'int'"),
+        ("provider", "get_capability", "raise ValueError('boom')", "failed to say which nodes it runs"),
+        ("provider", "get_capability", "return None", "failed to say which nodes it runs"),
+        ("provider", "get_capability", "raise SystemExit(4)", "failed to say which nodes it runs: 'SystemExit: 4'"),
+        ("provider", "compile", "raise ValueError('boom')", "failed to compile: 'ValueError: boom'"),
+        ("provider", "compile", "raise SystemExit(4)", "failed to compile: 'SystemExit: 4'"),
+    ],
+)
+def test_a_plugin_that_fails_in_a_session_is_an_error_of_a_backend(
+    site: Path, python: Run, package: Path, module: str, method: str, code: str, said: str
+) -> None:
+    _install(site)
+    _spoil(site, method, code, module=module)
+    np.save(site.parent / "x.npy", np.ones(3, np.float32))
+
+    done = python("-m", "ortpkg", "run", package, "--input", f"x={site.parent / 'x.npy'}")
+
+    assert done.returncode == 6, done.stderr
+    assert said in done.stderr
+    assert "bug in ortpkg" not in done.stderr
+
+
+def test_a_plugin_that_ends_the_process_in_a_run_is_an_error_of_the_run(site: Path, python: Run, package: Path) -> None:
+    _install(site)
+    path = site / "acme_ep" / "provider.py"
+    path.write_text(
+        path.read_text().replace("    return [np.maximum", "    raise SystemExit(4)\n    return [np.maximum")
+    )
+    np.save(site.parent / "x.npy", np.ones(3, np.float32))
+
+    done = python("-m", "ortpkg", "run", package, "--input", f"x={site.parent / 'x.npy'}")
+
+    assert done.returncode == 5, done.stderr
+
+
+def test_what_a_plugin_prints_stays_out_of_standard_output(site: Path, python: Run, package: Path) -> None:
+    _install(site)
+    (site / "acme_ep" / "__init__.py").write_text("print('NOISE')\n", encoding="utf-8")
+    for method in ("get_capability", "compile"):
+        _spoil(site, method, "print('NOISE')", module="provider")
+    np.save(site.parent / "x.npy", np.ones(3, np.float32))
+
+    chosen = python("-m", "ortpkg", "select", package, "--json")
+    ran = python("-m", "ortpkg", "run", package, "--input", f"x={site.parent / 'x.npy'}", "--json")
+
+    assert json.loads(chosen.stdout)["selections"][0]["selected"]["variant"] == "acme"
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["ran"][0]["variant"] == "acme"
+    assert ran.stderr.count("NOISE") == 3

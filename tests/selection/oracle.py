@@ -142,7 +142,10 @@ def _rejection(name: str, variant: Facts, offer: Facts, machine: Facts, wishes: 
         return "EP_NOT_AVAILABLE"
     if named not in {None, offer["ep"]}:
         return "EP_MISMATCH"
+    is_only_for_those_who_name_it = offer["backend"] not in {"openvino", "onnxruntime", "embedded"}
     if wishes.get("ep") not in {None, offer["ep"]}:
+        return "EP_NOT_REQUESTED"
+    if wishes.get("ep") is None and named is None and is_only_for_those_who_name_it:
         return "EP_NOT_REQUESTED"
     wanted, actual = variant.get("device", "").lower(), _type(offer, machine)
     present = {device["type"] for device in machine["hardware"]}

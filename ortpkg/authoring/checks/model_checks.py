@@ -15,7 +15,7 @@ from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, of_variant
 from ortpkg.authoring.checks.data_references import DataReference
 from ortpkg.authoring.overall_values import wired_by_name
-from ortpkg.ep_names import is_known_ep, resolve_ep_name
+from ortpkg.ep_names import is_known_ep, resolve_ep_name, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_signature import ValueSignature
@@ -211,7 +211,7 @@ def _check_sources(variant: VariantInfo, model: OpenedModel) -> Iterator[Finding
         if source not in mains:
             message = f"variant {quoted(variant.name)} has EPContext nodes of {quoted(source)} and no main one"
             yield of_variant(rules.CONTEXT_WITHOUT_MAIN, variant, message)
-        ep = variant.constraints.ep
+        ep = stated_ep(variant.constraints.ep)
         maker = resolve_ep_name(source)
         # A plug-in may call its contexts as it likes; the providers that are known call them by their name.
         if source and maker != ep and (is_known_ep(maker) or is_known_ep(ep or "")):

@@ -11,7 +11,7 @@ from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.ep_names import CPU_EP
+from ortpkg.ep_names import CPU_EP, stated_ep
 from ortpkg.errors import Finding, InvalidSessionOptionError, quoted
 from ortpkg.package.constraints import DEVICES
 from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
@@ -68,7 +68,7 @@ def check_never_selected(package: CheckedPackage) -> Iterator[Finding]:
 def check_devices(package: CheckedPackage) -> Iterator[Finding]:
     """Each variant's device is one that its execution provider and its provider options allow."""
     for variant in package.variants:
-        ep, device = variant.constraints.ep, variant.constraints.device
+        ep, device = stated_ep(variant.constraints.ep), variant.constraints.device
         if device is None or device not in DEVICES:  # the reader warns of other texts
             continue
         implied = IMPLIED_DEVICE_TYPES.get(ep or "")
@@ -108,13 +108,13 @@ def _winner(package: CheckedPackage, first: VariantInfo) -> str:
 def _may_run_on_cpu(variant: VariantInfo) -> bool:
     constraints = variant.constraints
     return constraints.device in (None, DeviceType.CPU) and (
-        constraints.ep in (None, CPU_EP) or constraints.device == DeviceType.CPU
+        stated_ep(constraints.ep) in (None, CPU_EP) or constraints.device == DeviceType.CPU
     )
 
 
 def _allowed_provider_options(variant: VariantInfo) -> frozenset[str]:
     """Keys of provider options that need no trust; of a variant for any EP, those that some EP allows."""
-    ep = variant.constraints.ep
+    ep = stated_ep(variant.constraints.ep)
     if ep is not None:
         return SAFE_PROVIDER_OPTIONS.get(ep, frozenset())
     return frozenset().union(*SAFE_PROVIDER_OPTIONS.values())
