@@ -6,7 +6,9 @@ kept in the fact cache, keyed by what it depends on.
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
+from functools import cache
 
 from ortpkg.devices.fact_cache import read_fact, write_fact
 from ortpkg.devices.hardware import HardwareDevice
@@ -27,6 +29,12 @@ def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
     if name is None:
         return cpu
     return replace(cpu, architecture=name, fact_sources={**cpu.fact_sources, "architecture": "archspec"})
+
+
+@cache
+def host_architecture() -> str:
+    """The microarchitecture of this machine's CPU; the family ("x86_64") where archspec does not know it."""
+    return _ask_archspec() or platform.machine().lower()
 
 
 def runs_code_for(device_architecture: str, wanted: str) -> bool | None:

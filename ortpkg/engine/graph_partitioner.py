@@ -23,6 +23,7 @@ from ortpkg.errors import (
     OrtpkgError,
     quoted,
 )
+from ortpkg.graph.ep_context import ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Initializer, Node
 from ortpkg.graph.schemas import constraint_types
 from ortpkg.graph.topology import topological_order
@@ -35,6 +36,7 @@ from ortpkg.providers.execution_provider import (
     GraphViewer,
     MetaDef,
 )
+from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
@@ -219,7 +221,7 @@ class _Partitioner:
 
     def _fuse(self, provider: ExecutionProvider, nodes: Sequence[Node], meta: MetaDef) -> FusedNode:
         """Replaces ``nodes`` by one node, and returns it with its body."""
-        body = _body_of(self._graph, nodes, meta, provider)
+        body = partition_body(self._graph, nodes, meta, provider.name)
         for node in nodes:
             self._graph.remove_node(node)
         node = self._graph.add_node(
@@ -296,6 +298,15 @@ def _no_kernel(
     opset = graph.opset_imports.get(node.domain, node.since_version)
     types = tuple(f"{name}={found.name.lower()}" for name, found in known.items())
     asked = ", ".join(provider.name for provider in providers)
+    if is_ep_context(node):
+        return KernelNotFoundError(
+            f"EPContext node {quoted(node.name)} holds what {_source_of(node)} compiled, and no execution provider of "
+            f"this session takes it; asked: {asked}",
+            op_type=node.op_type,
+            opset=opset,
+            types=types,
+            node_name=node.name,
+        )
     return KernelNotFoundError(
         f"no kernel for operator {quoted(node.op_type)} of domain {quoted(node.domain or 'ai.onnx')}, opset {opset}, "
         f"types ({', '.join(types) or 'unknown'}), at node {quoted(node.name)}; asked: {asked}",
@@ -304,6 +315,11 @@ def _no_kernel(
         types=types,
         node_name=node.name,
     )
+
+
+def _source_of(node: Node) -> str:
+    source = ep_context_attributes(node).source
+    return quoted(source) if source else "an unnamed execution provider (its source is empty)"
 
 
 def _constants_of(graph: Graph, node: Node, with_subgraphs: bool, seen: set[int]) -> Iterator[Initializer]:
@@ -338,64 +354,3 @@ def _leaves_and_returns(graph: Graph, nodes: Sequence[Node], order: Sequence[int
 
 def _users(graph: Graph, node: Node) -> list[int]:
     return [use.node_index for value in node.outputs if value for use in graph.consumers_of(value)]
-
-
-def _body_of(graph: Graph, nodes: Sequence[Node], meta: MetaDef, provider: ExecutionProvider) -> Graph:
-    """The fused nodes as a graph of their own: constants that are not inputs of the fused node go along.
-
-    Raises ExecutionProviderError where the meta definition's inputs and outputs do not cover what flows in and out.
-    """
-    body = Graph(meta.name, opset_imports=graph.opset_imports)
-    body.set_inputs(meta.inputs)
-    body.set_outputs(meta.outputs)
-    inside = {node.index for node in nodes}
-    made = {value for node in nodes for value in node.outputs if value}
-    for node in nodes:
-        needed = dict.fromkeys((*node.inputs, *node.implicit_inputs))
-        for value in needed:
-            if value and value not in made and value not in meta.inputs and value not in body.initializers:
-                constant = graph.constant(value)
-                if constant is None:
-                    raise _uncovered(provider, meta, value, "takes", "input")
-                body.add_initializer(constant)
-        for value in node.outputs:
-            used_outside = value and (
-                graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value))
-            )
-            if used_outside and value not in meta.outputs:
-                raise _uncovered(provider, meta, value, "makes", "output")
-    for value in meta.outputs:
-        if value not in made:
-            raise _uncovered(provider, meta, value, "does not make", "output")
-    for node in nodes:
-        _copy_node(body, node)
-    for value in (*meta.inputs, *made, *body.initializers):
-        found = graph.type_of(value)
-        if found is not None:
-            body.set_type(value, found)
-    return body
-
-
-def _copy_node(body: Graph, node: Node) -> None:
-    body.add_node(
-        node.op_type,
-        node.inputs,
-        node.outputs,
-        domain=node.domain,
-        name=node.name,
-        attributes=node.attributes,
-        since_version=node.since_version,
-        implicit_inputs=node.implicit_inputs,
-        doc_string=node.doc_string,
-        metadata=node.metadata,
-    )
-    for subgraph in node.subgraphs.values():
-        subgraph.parent = body
-
-
-def _uncovered(provider: ExecutionProvider, meta: MetaDef, value: str, verb: str, kind: str) -> ExecutionProviderError:
-    return ExecutionProviderError(
-        f"{provider.name}: the sub-graph {quoted(meta.name)} {verb} {quoted(value)}, "
-        f"which its meta definition {'names as' if verb.startswith('does') else 'does not name as'} an {kind}",
-        ep_name=provider.name,
-    )

@@ -25,7 +25,7 @@ from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.cpu_execution_provider import CPUAllocator
 from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor, find_mismatch
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.ep_context_reader import EpContextReader
 from ortpkg.providers.ep_context_writer import EpContextWriter
@@ -93,6 +93,10 @@ class CompilingProvider(ExecutionProvider):
     def describe_environment(self) -> ContextDescriptor:
         """What its contexts depend on here and now; the digests of the source are left empty."""
 
+    def find_mismatch(self, recorded: ContextDescriptor, here: ContextDescriptor) -> ContextMismatch | None:
+        """In what a context does not fit this environment; by default any difference is one."""
+        return find_mismatch(recorded, here)
+
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:  # noqa: ARG002
         """What to keep of a compiled partition. CompileError for a provider that keeps nothing."""
         raise CompileError(f"{self.name} cannot keep what it compiled: it makes no contexts", ep_name=self.name)
@@ -118,11 +122,16 @@ class CompilingProvider(ExecutionProvider):
         claims = [self._claim(viewer.graph, (node.index,), node.name) for node in own]
         free = {node.index for node in viewer.nodes if not node.execution_provider and not is_ep_context(node)}
         supported = free & set(self.supported_nodes(viewer, types_of)) if free else set()
-        claims += [
+        if supported:
+            claims += self.claim_subgraphs(viewer, supported)
+        return [claim for claim in claims if claim is not None]
+
+    def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
+        """Maximal sub-graphs of ``supported``; a provider that only knows by trying may claim less."""
+        return [
             self._claim(viewer.graph, group, self._partition_name(viewer.graph))
             for group in supported_subgraphs(viewer, supported)
         ]
-        return [claim for claim in claims if claim is not None]
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         compiled, kept = [], []
@@ -130,7 +139,7 @@ class CompilingProvider(ExecutionProvider):
         for fused in fused_nodes:
             context_node = next((node for node in fused.body.nodes if is_ep_context(node)), None)
             if context_node is not None:
-                compiled.append(self._load(ep_context_attributes(context_node), fused, reader))
+                compiled.append(self._load(context_node, fused, reader))
                 if self.ep_context.enable:
                     self._context_nodes.append(context_node)
                 continue
@@ -238,11 +247,12 @@ class CompilingProvider(ExecutionProvider):
 
     # --- loading -----------------------------------------------------------------------------------------------------
 
-    def _load(self, attributes: EpContextAttributes, fused: FusedNode, reader: EpContextReader) -> CompiledPartition:
+    def _load(self, context_node: Node, fused: FusedNode, reader: EpContextReader) -> CompiledPartition:
         """The partition behind an EPContext node. EpContextError (INVALID_GRAPH), whatever is wrong with it (E40)."""
+        attributes = ep_context_attributes(context_node)
         name = attributes.partition_name or fused.node.name
         entry = reader.find_entry(attributes, name)
-        mismatch = find_mismatch(entry.descriptor, self.describe_environment())
+        mismatch = self.find_mismatch(entry.descriptor, self.describe_environment())
         if mismatch is not None:
             raise EpContextError(
                 f"the context of partition {quoted(name)} is stale: its {mismatch}; compile the model anew",
@@ -251,7 +261,7 @@ class CompilingProvider(ExecutionProvider):
                 partition_name=name,
             )
         try:
-            return self.import_context(entry, fused)
+            return _as_fused(self.import_context(entry, fused), context_node, fused.body)
         except OrtpkgError:
             raise
         except Exception as error:
@@ -272,6 +282,30 @@ class NotCompiled:
 
     def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:  # noqa: ARG002
         raise EpContextError("the session was made to explain the cache of contexts, not to run", ep_name="")
+
+
+class _AsFused:
+    """A loaded context as its fused node calls it: constants and repeated inputs filled in, unused outputs left out."""
+
+    def __init__(self, compiled: CompiledPartition, node: Node, body: Graph) -> None:
+        places = {name: place for place, name in enumerate(body.inputs)}
+        self._compiled = compiled
+        self._sources: list[Any] = [
+            None if not name else places[name] if name in places else body.initializers[name].numpy()
+            for name in node.inputs
+        ]
+        self._outputs = [node.outputs.index(name) for name in body.outputs]
+
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        given = [inputs[source] if isinstance(source, int) else source for source in self._sources]
+        made = self._compiled.compute(given, context)
+        return [made[place] for place in self._outputs]
+
+
+def _as_fused(compiled: CompiledPartition, node: Node, body: Graph) -> CompiledPartition:
+    if tuple(node.inputs) == body.inputs and tuple(node.outputs) == body.outputs:
+        return compiled
+    return _AsFused(compiled, node, body)
 
 
 def _hands_out(compiled: CompiledPartition) -> Callable[[str], CompiledPartition]:

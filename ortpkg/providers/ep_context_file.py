@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO
@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.file_replacement import replace_file
+from ortpkg.providers.ep_context_checks import CheckedBlobs, file_stamp
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 
 MAGIC = b"ORTPKG EPCTX\x00\x00\x00\x01"
@@ -50,11 +51,13 @@ class ContextEntry:
         name: of the partition; unique in its file (``partition_name`` of the EPContext node).
         descriptor: what it was made from and for.
         parts: what the EP stored, by a name of its own choice ("blob", "graph", "weight:fc1", ...).
+        digests: SHA-256 of the parts, where they were read from a file or payload; empty before they are written.
     """
 
     name: str
     descriptor: ContextDescriptor
     parts: Mapping[str, Part]
+    digests: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +81,21 @@ class ContextFile:
         nbytes: of the whole.
     """
 
-    def __init__(self, data: memoryview, *, ep_name: str, where: str) -> None:
+    def __init__(self, data: memoryview, *, ep_name: str, where: str, checked: CheckedBlobs | None = None) -> None:
         """Reads the index of ``data``.
 
         Args:
             data: the file or the payload.
             ep_name: who asks, for messages.
             where: what ``data`` is, for messages.
+            checked: what needs no comparison with its digest any more; None: everything does, each time.
 
         Raises EpContextError where it is no context of ours, truncated, or breaks a limit.
         """
         self._data = data
         self._ep_name = ep_name
         self._where = where
+        self._checked_blobs = checked
         self.nbytes = data.nbytes
         index = self._read_index()
         try:
@@ -114,7 +119,13 @@ class ContextFile:
         """
         found = self._entry(name)
         parts = {part: self._checked(blob, name, part) for part, blob in found.parts.items()}
-        return ContextEntry(name=name, descriptor=found.descriptor, parts=MappingProxyType(parts))
+        digests = {part: self._blobs[blob].sha256 for part, blob in found.parts.items()}
+        return ContextEntry(
+            name=name,
+            descriptor=found.descriptor,
+            parts=MappingProxyType(parts),
+            digests=MappingProxyType(digests),
+        )
 
     def _entry(self, name: str) -> _IndexedEntry:
         found = self._entries.get(name)
@@ -131,6 +142,8 @@ class ContextFile:
     def _checked(self, number: int, name: str, part: str) -> memoryview:
         blob = self._blobs[number]
         data = self._data[blob.offset : blob.offset + blob.nbytes]
+        if self._checked_blobs is not None and (blob.offset, blob.sha256) in self._checked_blobs:
+            return data
         if hashlib.sha256(data).hexdigest() != blob.sha256:
             raise EpContextError(
                 f"{self._where} is damaged: {quoted(part)} of partition {quoted(name)} is not what was written "
@@ -138,6 +151,8 @@ class ContextFile:
                 ep_name=self._ep_name,
                 partition_name=name,
             )
+        if self._checked_blobs is not None:
+            self._checked_blobs.add((blob.offset, blob.sha256))
         return data
 
     def _read_index(self) -> Any:
@@ -193,11 +208,14 @@ class ContextFile:
 def open_context_file(path: Path, *, ep_name: str) -> ContextFile:
     """Maps a context file. EpContextError where it is missing or no context file."""
     where = f"the context file {quoted(path)}"
+    stamp = file_stamp(path)
     try:
         data = MappedFile(path).mapping()
     except ModelFileError as error:
         raise EpContextError(f"{where} cannot be read: {error}", ep_name=ep_name) from error
-    return ContextFile(data, ep_name=ep_name, where=where)
+    is_same = stamp is not None and stamp == file_stamp(path)  # else it was replaced meanwhile
+    checked = CheckedBlobs(path, stamp) if stamp is not None and is_same else None
+    return ContextFile(data, ep_name=ep_name, where=where, checked=checked)
 
 
 def context_bytes(ep_name: str, entries: Sequence[ContextEntry]) -> bytes:

@@ -1,4 +1,4 @@
-"""In a worker: a native library's provider, which compiles one model and computes with it for the parent.
+"""In a worker: a native library, which compiles (or loads) one model and computes with it for the parent.
 
 Loads numpy and that library, and nothing else that takes long. The parent's side is
 :mod:`ortpkg.providers.isolated_model`; both share how arrays cross over.
@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import ExecutionProviderError, OrtpkgError, quoted
 from ortpkg.isolation.worker import Buffer, Message
-from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.providers.whole_model import CompiledModel, WholeModel, WholeModelProvider
+from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
 
 _TEXT = "text"
 
@@ -28,17 +27,30 @@ def open_backend(
 ) -> Callable[[Message], Message]:
     """The worker's handler. The library is loaded here, and raises here what it does not know."""
     devices = [] if ep_options is None else [EpDevice(ep_name=ep_name, device=None, ep_options=ep_options)]
-    factory = OpenVinoEpFactory() if backend == OpenVinoEpFactory.backend else OnnxRuntimeEpFactory(ep_name)
-    provider = factory.create(devices, options)
-    assert isinstance(provider, WholeModelProvider)
-    return _Server(provider).answer
+    return _Server(_library(ep_name, backend, options, devices)).answer
+
+
+def _library(ep_name: str, backend: str, options: Mapping[str, str], devices: Sequence[EpDevice]) -> NativeLibrary:
+    try:
+        if backend == "openvino":
+            from ortpkg.providers.openvino_library import OpenVinoLibrary  # one of the two is enough
+
+            return OpenVinoLibrary(ep_devices=devices, options=options)
+        from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
+    except OrtpkgError:
+        raise
+    except Exception as error:  # a damaged installation raises more than ImportError
+        raise ExecutionProviderError(
+            f"the library {backend} cannot be loaded: {quoted(error)}", ep_name=ep_name
+        ) from error
+    return OnnxRuntimeLibrary(ep_name, ep_devices=devices, options=options)
 
 
 class _Server:
     """Answers requests about one model. The parent checks every limit, and ends this process where one is passed."""
 
-    def __init__(self, provider: WholeModelProvider) -> None:
-        self._provider = provider
+    def __init__(self, library: NativeLibrary) -> None:
+        self._library = library
         self._compiled: CompiledModel | None = None
 
     def answer(self, request: Message) -> Message:
@@ -46,16 +58,33 @@ class _Server:
         if action == "open":
             return Message()
         if action == "compile":
-            inputs, outputs = tuple(request.header["inputs"]), tuple(request.header["outputs"])
-            self._compiled = self._provider.compile_model(
-                WholeModel(data=bytes(request.buffers[0]), inputs=inputs, outputs=outputs)
-            )
+            self._compiled = self._library.compile_model(_model_of(request))
             return Message()
+        if action == "import":
+            parts = zip(request.header["parts"], request.buffers, strict=True)
+            self._compiled = self._library.import_model({name: memoryview(part) for name, part in parts})
+            return Message()
+        if action == "describe":
+            environment = self._library.describe_environment()
+            return Message(header={"environment": None if environment is None else environment.to_json()})
         assert self._compiled is not None
+        if action == "export":
+            kept = self._library.export_model(self._compiled, _model_of(request))
+            return Message(header={"parts": list(kept)}, buffers=list(kept.values()))
         if action == "placement":
             places = [asdict(place) for place in self._compiled.get_placement()]
             return Message(header={"places": [{**each, "node_names": sorted(each["node_names"])} for each in places]})
         return pack_arrays(self._compiled.compute(unpack_arrays(request), _UnlimitedContext()))
+
+
+def _model_of(request: Message) -> NativeModel:
+    header = request.header
+    return NativeModel(
+        data=bytes(request.buffers[0]),
+        inputs=tuple(header["inputs"]),
+        outputs=tuple(header["outputs"]),
+        config_entries=header.get("config_entries", {}),
+    )
 
 
 class _UnlimitedContext:

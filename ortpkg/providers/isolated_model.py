@@ -1,4 +1,4 @@
-"""Providers whose native library runs in a child process: its crash, hang or hunger ends the child, and is told.
+"""Native libraries in a child process: a crash, hang or hunger ends the child, and is told.
 
 The model is transformed and partitioned here; the child gets its bytes, and then inputs for outputs. The limits of a
 run hold to a fraction of a second, since a child can be ended whatever it does: docs/adr/0009-native-limits.md.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import (
@@ -21,8 +21,6 @@ from ortpkg.errors import (
     LimitExceededError,
     RunError,
 )
-from ortpkg.graph.graph import Node
-from ortpkg.graph.types import ElementType
 from ortpkg.isolation.worker import (
     Message,
     Worker,
@@ -30,18 +28,14 @@ from ortpkg.isolation.worker import (
     WorkerEndedError,
 )
 from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.execution_provider import BackendPlacement, ComputeCapability, GraphViewer
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
+from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
+from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part
 from ortpkg.providers.run_watch import Watched, run_watched
-from ortpkg.providers.whole_model import NUMERIC_TYPES, CompiledModel, WholeModel, WholeModelProvider
 
-ResultT = TypeVar("ResultT")
-
-#: Backends that can be isolated, and what may cross the border to them.
-ISOLATED_BACKENDS: Mapping[str, frozenset[ElementType]] = {
-    "onnxruntime": NUMERIC_TYPES | {ElementType.STRING},
-    "openvino": NUMERIC_TYPES,
-}
+#: Backends that can be isolated.
+ISOLATED_BACKENDS: tuple[str, ...] = ("onnxruntime", "openvino")
 _FUNCTION = "ortpkg.providers.isolated_backend:open_backend"
 #: What a library may hold of a model that it loads, beside the limit: the bytes, its own copy, a packed one, and one to
 #: work on.
@@ -57,8 +51,13 @@ class LoadLimits:
     timeout_s: float | None = None
 
 
-class IsolatedProvider(WholeModelProvider):
-    """A native execution provider in a child process, which is started at once and loads while we do other things."""
+class IsolatedLibrary(NativeLibrary):
+    """A native library in child processes; the first is started at once and loads while we do other things.
+
+    Each compiled model has a child of its own.
+    """
+
+    in_child = True
 
     def __init__(
         self,
@@ -69,85 +68,123 @@ class IsolatedProvider(WholeModelProvider):
         options: Mapping[str, str] | None = None,
         limits: LoadLimits = LoadLimits(),
     ) -> None:
-        super().__init__(ep_name, ep_devices=ep_devices, options=options)
         self.backend = backend
-        self.border_types = ISOLATED_BACKENDS[backend]
+        self.ep_name = ep_name
+        self._ep_devices = tuple(ep_devices)
+        self._options = dict(options or {})
         self._limits = limits
-        ep_options = dict(ep_devices[0].ep_options) if ep_devices else None
-        self._arguments = {"ep_name": ep_name, "backend": backend, "options": self.options, "ep_options": ep_options}
         self._worker: Worker | None = self._start()
         self._models: list[_IsolatedModel] = []
+        self._environment: ContextDescriptor | None = None
 
-    def get_capability(
-        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
-    ) -> list[ComputeCapability]:
-        self._worker = self._opened(self._worker)
-        return super().get_capability(viewer, types_of)
+    def opened(self) -> None:
+        self._worker = self._open(self._worker)
 
-    def compile_model(self, model: WholeModel) -> CompiledModel:
-        worker, self._worker = self._opened(self._worker), None
-        made = _IsolatedModel(self, model, worker)
-        self._models.append(made)
-        return made
+    def compile_model(self, model: NativeModel) -> CompiledModel:
+        header = {
+            "action": "compile",
+            "inputs": model.inputs,
+            "outputs": model.outputs,
+            "config_entries": dict(model.config_entries),
+        }
+        return self._made(Message(header=header, buffers=[model.data]))
+
+    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
+        assert isinstance(compiled, _IsolatedModel)
+        return compiled.export(model)
+
+    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
+        return self._made(import_request(parts))
+
+    def describe_environment(self) -> ContextDescriptor | None:
+        if self._environment is None:
+            self._worker = self._open(self._worker)
+            found = self._worker.call(_DESCRIBE).header["environment"]
+            self._environment = None if found is None else descriptor_from_json(found)
+        return self._environment
 
     def close(self) -> None:
-        super().close()
         for model in self._models:
             model.close()
         if self._worker is not None:
             self._worker.close()
 
-    def load(self, worker: Worker | None, model: WholeModel) -> Worker:
-        """A worker (``worker``, or a new one) that has compiled ``model``."""
-        worker = self._opened(worker)
-        header = {"action": "compile", "inputs": model.inputs, "outputs": model.outputs}
-        context = _LoadContext(self._limits, allowance_nbytes=_COPIES_OF_A_MODEL * len(model.data))
-        request = Message(header=header, buffers=[model.data])
+    def load(self, worker: Worker | None, request: Message) -> Worker:
+        """A worker (``worker``, or a new one) that has made a model by ``request``.
+
+        ``worker`` can be used again where the library refused.
+        """
+        worker = self._open(worker)
+        nbytes = sum(memoryview(buffer).nbytes for buffer in request.buffers)
+        context = _LoadContext(self._limits, allowance_nbytes=_COPIES_OF_A_MODEL * nbytes)
         try:
             call_watched(worker, context, request)
         except WorkerEndedError as error:
             raise CompileError(
-                f"the process in which {self.backend} loaded the model is no more: {_told(error)}", ep_name=self.name
+                f"the process in which {self.backend} loaded the model is no more: {_told(error)}", ep_name=self.ep_name
             ) from error
         return worker
 
+    def _made(self, request: Message) -> CompiledModel:
+        worker, self._worker = self._open(self._worker), None
+        try:
+            made = _IsolatedModel(self, request, worker)
+        except WorkerCallError:  # it refused, and can be asked again
+            self._worker = worker
+            raise
+        self._models.append(made)
+        return made
+
     def _start(self) -> Worker:
         try:
-            return Worker(_FUNCTION, self._arguments)
+            return backend_worker(self.ep_name, self.backend, self._options, self._ep_devices)
         except OSError as error:
             raise ExecutionProviderError(
-                f"no child process can be started for {self.backend}: {error.strerror}", ep_name=self.name
+                f"no child process can be started for {self.backend}: {error.strerror}", ep_name=self.ep_name
             ) from error
 
-    def _opened(self, worker: Worker | None) -> Worker:
+    def _open(self, worker: Worker | None) -> Worker:
         """A worker in which the library is loaded, so that what comes next is the model's doing."""
         worker = worker if worker is not None and worker.is_alive else self._start()
         try:
-            call_watched(worker, _LoadContext(LoadLimits(timeout_s=self._limits.timeout_s)), _OPEN)
+            call_within(worker, LoadLimits(timeout_s=self._limits.timeout_s), _OPEN)
         except WorkerEndedError as error:
             raise ExecutionProviderError(
-                f"the library {self.backend} cannot be loaded: {_told(error)}", ep_name=self.name
+                f"the library {self.backend} cannot be loaded: {_told(error)}", ep_name=self.ep_name
             ) from error
         except WorkerCallError as error:
             if error.kind == InvalidSessionOptionError.__name__:
                 raise InvalidSessionOptionError(str(error), key="provider_options") from error
-            raise ExecutionProviderError(str(error), ep_name=self.name) from error
+            raise ExecutionProviderError(str(error), ep_name=self.ep_name) from error
         return worker
+
+
+def backend_worker(ep_name: str, backend: str, options: Mapping[str, str], ep_devices: Sequence[EpDevice]) -> Worker:
+    """A new child process with that library. OSError where it cannot be started."""
+    ep_options = dict(ep_devices[0].ep_options) if ep_devices else None
+    arguments = {"ep_name": ep_name, "backend": backend, "options": dict(options), "ep_options": ep_options}
+    return Worker(_FUNCTION, arguments)
+
+
+def import_request(parts: Mapping[str, Part]) -> Message:
+    """Asks a worker to load a context."""
+    return Message(header={"action": "import", "parts": list(parts)}, buffers=list(parts.values()))
 
 
 _OPEN = Message(header={"action": "open"})
 _PLACEMENT = Message(header={"action": "placement"})
+_DESCRIBE = Message(header={"action": "describe"})
 
 
 class _IsolatedModel:
     """A model in a worker. A worker that was ended is replaced for the next run."""
 
-    def __init__(self, provider: IsolatedProvider, model: WholeModel, worker: Worker) -> None:
-        self._provider = provider
-        self._model = model
+    def __init__(self, library: IsolatedLibrary, request: Message, worker: Worker) -> None:
+        self._library = library
+        self._request = request
         self._turn = threading.Lock()
         self._is_closed = False
-        self._worker = provider.load(worker, model)
+        self._worker = library.load(worker, request)
         self._places = self._ask_places()
 
     def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
@@ -158,11 +195,11 @@ class _IsolatedModel:
                 raise RunError("the session is closed")
             if not self._worker.is_alive:
                 self._worker.close()
-                self._worker = self._provider.load(None, self._model)
+                self._worker = self._library.load(None, self._request)
             return unpack_arrays(call_watched(self._worker, context, pack_arrays(inputs, action="compute")))
         except WorkerEndedError as error:
             raise RunError(
-                f"the process in which {self._provider.backend} ran the model is no more: {_told(error)}"
+                f"the process in which {self._library.backend} ran the model is no more: {_told(error)}"
             ) from error
         except WorkerCallError as error:
             raise RunError(str(error)) from error
@@ -180,6 +217,23 @@ class _IsolatedModel:
             finally:
                 self._turn.release()
         return self._places
+
+    def export(self, model: NativeModel) -> Mapping[str, Part]:
+        """What the library keeps of it. NotImplementedError where it keeps nothing."""
+        header = {"action": "export", "inputs": model.inputs, "outputs": model.outputs}
+        with self._turn:
+            try:
+                reply = self._worker.call(Message(header=header, buffers=[model.data]))
+            except WorkerEndedError as error:
+                raise CompileError(
+                    f"the process in which {self._library.backend} kept the model is no more: {_told(error)}",
+                    ep_name=self._library.ep_name,
+                ) from error
+            except WorkerCallError as error:
+                if error.kind == NotImplementedError.__name__:
+                    raise NotImplementedError(str(error)) from error
+                raise
+        return {name: memoryview(part) for name, part in zip(reply.header["parts"], reply.buffers, strict=True)}
 
     def close(self) -> None:
         """A run under way ends with RunError."""
@@ -213,6 +267,11 @@ class _LoadContext:
                 f"{self._allowance_nbytes:,} for the model itself",
                 limit="memory",
             )
+
+
+def call_within(worker: Worker, limits: LoadLimits, request: Message) -> Message:
+    """The worker's reply; it is ended, and LimitExceededError raised, where loading passes ``limits``."""
+    return call_watched(worker, _LoadContext(limits), request)
 
 
 def call_watched(worker: Worker, context: Watched, request: Message) -> Message:

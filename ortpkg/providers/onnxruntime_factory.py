@@ -17,6 +17,7 @@ from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.providers.compatibility_info import is_own_text, rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
@@ -112,13 +113,17 @@ class OnnxRuntimeEpFactory(EpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """onnxruntime's own rating, asked in a child process and remembered per string and device.
+        """For contexts of ours (``ortpkg.providers.compatibility_info``) our own rating, else onnxruntime's.
+
+        onnxruntime is asked in a child process; its answer is remembered per string and device.
 
         NOT_APPLICABLE for the CPU provider and for providers without devices, which rate nothing; UNKNOWN for devices
         that this onnxruntime does not report, and for builds that cannot be asked.
 
         Raises ExecutionProviderError where onnxruntime crashed, hung or failed over the string.
         """
+        if is_own_text(info, self.backend):
+            return rate_compatibility(devices, info, backend=self.backend, version=self.version, takes_patches=True)
         if self.ep_name == CPU_EP or not devices:
             return CompiledModelCompatibility.NOT_APPLICABLE
         hardware, reported = self._reported

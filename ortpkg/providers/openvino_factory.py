@@ -16,8 +16,9 @@ from ortpkg.devices.pci_vendors import INTEL
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.providers.compatibility_info import rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
-from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ class OpenVinoEpFactory(EpFactory):
                 seen[device_type] = ordinal + 1
                 ep_devices.append(self._ep_device(entry, device_type, ordinal, hardware))
         return ep_devices
+
+    def validate_compiled_model_compatibility_info(
+        self, devices: Sequence[HardwareDevice], info: str
+    ) -> CompiledModelCompatibility:
+        """Rates the string of ``ortpkg.providers.compatibility_info``: only the release that made a blob loads it."""
+        return rate_compatibility(devices, info, backend=self.backend, version=self.version, takes_patches=False)
 
     def _ep_device(
         self, entry: Mapping[str, Any], device_type: DeviceType, ordinal: int, hardware: Sequence[HardwareDevice]

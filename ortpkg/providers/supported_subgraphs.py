@@ -24,7 +24,10 @@ def supported_subgraphs(viewer: GraphViewer, supported: Collection[int]) -> list
 
 
 def subgraph_signature(graph: Graph, indices: Sequence[int]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What flows into and out of a set of nodes: names of its inputs (no constants) and outputs, in order of use."""
+    """What flows into and out of a set of nodes: names of its inputs (no constants) and outputs.
+
+    Those of the graph come first and in its order, then the others in order of use.
+    """
     inside = frozenset(indices)
     nodes = [graph.node(index) for index in indices]
     made = {value for node in nodes for value in node.outputs if value}
@@ -36,7 +39,12 @@ def subgraph_signature(graph: Graph, indices: Sequence[int]) -> tuple[tuple[str,
         for value in node.outputs
         if value and (graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value)))
     )
-    return inputs, outputs
+    return _in_order(inputs, graph.inputs), _in_order(outputs, graph.outputs)
+
+
+def _in_order(values: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    places = {value: place for place, value in enumerate(known)}
+    return tuple(sorted(values, key=lambda value: places.get(value, len(places))))
 
 
 class _Grouping:

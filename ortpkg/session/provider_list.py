@@ -12,7 +12,8 @@ from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, IsolatedProvider, LoadLimits
+from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, IsolatedLibrary, LoadLimits
+from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 
 _log = logging.getLogger(__name__)
 
@@ -122,9 +123,10 @@ def _created(
             raise InvalidSessionOptionError(
                 f"the backend {quoted(factory.backend)} cannot be isolated; these can: {known}", key="isolate"
             )
-        return IsolatedProvider(
+        library = IsolatedLibrary(
             factory.ep_name, backend=factory.backend, ep_devices=devices, options=options, limits=isolation
         )
+        return NativeExecutionProvider(factory.ep_name, library, ep_devices=devices, options=options)
     provider = factory.create(devices, options)
     provider.backend = provider.backend or factory.backend
     return provider

@@ -16,7 +16,8 @@ import numpy as np
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.execution_provider import BackendPlacement, ExecutionProvider
-from ortpkg.providers.whole_model import CompiledModel, WholeModel, WholeModelProvider
+from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
 
 EP_NAME = "FaultyExecutionProvider"
 
@@ -41,14 +42,17 @@ class FaultyFactory(EpFactory):
         ]
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
-        return FaultyProvider(EP_NAME, ep_devices=devices, options=options)
+        return NativeExecutionProvider(EP_NAME, FaultyLibrary(options), ep_devices=devices, options=options)
 
 
-class FaultyProvider(WholeModelProvider):
+class FaultyLibrary(NativeLibrary):
     backend = "faulty"
 
-    def compile_model(self, model: WholeModel) -> CompiledModel:
-        fault = self.options.get("fault", "")
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = options
+
+    def compile_model(self, model: NativeModel) -> CompiledModel:
+        fault = self._options.get("fault", "")
         if fault == "abort":
             os.write(2, b"driver: assertion failed\n")
             os.abort()

@@ -17,7 +17,6 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
-from ortpkg.providers.whole_model import WholeModel
 from tests.kernels.node_runner import RunContext
 
 _MLP = """
@@ -134,6 +133,7 @@ def test_a_model_with_an_operator_that_the_library_lacks_is_left_and_the_log_say
 ) -> None:
     assert _claim(_UNKNOWN_OPERATOR, _provider(_OPENVINO))[1] == []
     assert "OpenVINOExecutionProvider takes no node: OpenVINOExecutionProvider cannot compile the model" in caplog.text
+    assert "its library lacks acme:Frobnicate" in caplog.text
 
 
 def test_openvino_leaves_a_model_with_strings(caplog: pytest.LogCaptureFixture) -> None:
@@ -142,12 +142,13 @@ def test_openvino_leaves_a_model_with_strings(caplog: pytest.LogCaptureFixture) 
 
 
 @pytest.mark.requirement("P10")
-def test_a_graph_of_which_another_provider_has_a_node_is_left() -> None:
+def test_a_node_that_another_provider_has_is_left() -> None:
     provider = _provider(_BRIDGE)
     graph, _ = _claim(_MLP, provider)
     graph.assign(graph.node(0), "OtherExecutionProvider")
 
-    assert provider.get_capability(GraphViewer(graph, topological_order(graph)), lambda _node: {}) == []
+    (capability,) = provider.get_capability(GraphViewer(graph, topological_order(graph)), lambda _node: {})
+    assert capability.node_indices == (1, 2)
 
 
 def test_the_bridge_takes_strings() -> None:
@@ -172,7 +173,7 @@ def test_openvino_computes_in_float32_on_a_cpu_that_has_bfloat16() -> None:
 
 def test_the_exact_device_of_the_ep_device_is_used() -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers.openvino_execution_provider import _device_of
+    from ortpkg.providers.openvino_library import _device_of
 
     offered = EpDevice(ep_name="OpenVINOExecutionProvider", device=None, ep_options={"device_type": "GPU.1"})
 
@@ -244,12 +245,10 @@ class _Compiled:
 
 def test_nodes_that_openvino_splits_among_devices_are_counted_by_device() -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers import openvino_execution_provider as provider
+    from ortpkg.providers import openvino_library as library
 
-    counts = provider._count_nodes(_Core(), _SplitModel(), "HETERO:GPU,CPU")
-    model = provider._OpenVinoModel(
-        _Compiled("GPU", "CPU"), WholeModel(data=b"", inputs=(), outputs=()), "HETERO:GPU,CPU", counts
-    )
+    counts = library._count_nodes(_Core(), _SplitModel(), "HETERO:GPU,CPU")
+    model = library._OpenVinoModel(_Compiled("GPU", "CPU"), (), (), "HETERO:GPU,CPU", counts)
     found = [(place.device, place.node_count, place.is_fallback) for place in model.get_placement()]
     assert found == [("GPU", 2, False), ("CPU", 1, True)]
 
@@ -269,9 +268,9 @@ def test_openvinos_choice_of_the_cpu_in_place_of_an_accelerator_is_a_fallback(
     asked: str, ran_on: str, device: str, is_fallback: bool
 ) -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers import openvino_execution_provider as provider
+    from ortpkg.providers import openvino_library as library
 
-    model = provider._OpenVinoModel(_Compiled(ran_on), WholeModel(data=b"", inputs=(), outputs=()), asked, {})
+    model = library._OpenVinoModel(_Compiled(ran_on), (), (), asked, {})
     (place,) = model.get_placement()
     assert (place.device, place.is_fallback) == (device, is_fallback)
     assert (asked in place.reason) is is_fallback
@@ -286,11 +285,12 @@ class _OrtSession:
 
 def test_a_provider_that_onnxruntime_could_not_start_is_told() -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers.onnxruntime_execution_provider import _OnnxRuntimeModel
+    from ortpkg.providers.onnxruntime_library import _OnnxRuntimeModel
 
     model = _OnnxRuntimeModel(
         _OrtSession(["CPUExecutionProvider"]),
-        WholeModel(data=b"", inputs=(), outputs=()),
+        (),
+        (),
         "CUDAExecutionProvider",
     )
     cuda, cpu = model.get_placement()
@@ -301,10 +301,10 @@ def test_a_provider_that_onnxruntime_could_not_start_is_told() -> None:
 
 def test_a_release_of_onnxruntime_that_tells_no_placement_is_said_to() -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers.onnxruntime_execution_provider import _OnnxRuntimeModel
+    from ortpkg.providers.onnxruntime_library import _OnnxRuntimeModel
 
     providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
-    model = _OnnxRuntimeModel(_OrtSession(providers), WholeModel(data=b"", inputs=(), outputs=()), providers[0])
+    model = _OnnxRuntimeModel(_OrtSession(providers), (), (), providers[0])
     (place,) = model.get_placement()
     assert (place.ep_name, place.node_count) == ("CUDAExecutionProvider", None)
     assert "does not tell which of them its CPU provider runs" in place.reason

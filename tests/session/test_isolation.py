@@ -154,7 +154,7 @@ def test_a_model_that_takes_too_long_to_load_is_ended() -> None:
 
 
 def end_child_of(session: InferenceSession, how: signal.Signals) -> None:
-    (model,) = session._providers[0]._models  # type: ignore[attr-defined]
+    (model,) = session._providers[0]._library._models  # type: ignore[attr-defined]
     os.kill(model._worker._child.pid, how)
 
 

@@ -16,7 +16,8 @@ from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.errors import SessionError
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import BackendPlacement
-from ortpkg.providers.whole_model import CompiledModel, WholeModel, WholeModelProvider
+from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.placement import EpPlacement, Placement, create_placement
@@ -57,18 +58,20 @@ def session_of(text: str, *, profiled: bool = False, **arguments: Any) -> Infere
     return InferenceSession(bytes_of(text), SessionOptions(enable_profiling=profiled), **arguments)
 
 
-class Bridge(WholeModelProvider):
-    """Stands for a backend with a GPU that tells where its nodes went."""
-
+class Library(NativeLibrary):
     backend = "bridge"
+
+    def compile_model(self, model: NativeModel) -> CompiledModel:
+        raise NotImplementedError
+
+
+class Bridge(NativeExecutionProvider):
+    """Stands for a backend with a GPU that tells where its nodes went."""
 
     def __init__(self, places: Sequence[BackendPlacement]) -> None:
         device = EpDevice(ep_name=CUDA_EP, device=H200, backend="bridge")
-        super().__init__(CUDA_EP, ep_devices=[device])
+        super().__init__(CUDA_EP, Library(), ep_devices=[device])
         self.places = places
-
-    def compile_model(self, model: WholeModel) -> CompiledModel:
-        raise NotImplementedError
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:
         assert fused_node == "CUDA_0"

@@ -1,0 +1,74 @@
+"""What is known of the native libraries without loading them, so that it holds for one in a child process too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ortpkg.graph.types import ElementType
+
+#: Element types that numpy has by itself, so that they cross the border to a library without conversion.
+NUMERIC_TYPES: frozenset[ElementType] = frozenset(
+    {
+        ElementType.FLOAT,
+        ElementType.DOUBLE,
+        ElementType.FLOAT16,
+        ElementType.INT8,
+        ElementType.INT16,
+        ElementType.INT32,
+        ElementType.INT64,
+        ElementType.UINT8,
+        ElementType.UINT16,
+        ElementType.UINT32,
+        ElementType.UINT64,
+        ElementType.BOOL,
+    }
+)
+
+#: An operator: domain ("" for ONNX's own), name.
+Operator = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryTraits:
+    """A native library, as far as its provider must know it.
+
+    Attributes:
+        border_types: element types that may cross the border to it.
+        takes_patches: whether contexts of another release with the same major and minor version load.
+        operator_lists: in its messages: a list of operators that it lacks, as group ``names``, separated by commas.
+        operators: in its messages: one such operator, as groups ``domain`` and ``name``.
+    """
+
+    border_types: frozenset[ElementType] = NUMERIC_TYPES
+    takes_patches: bool = False
+    operator_lists: tuple[re.Pattern[str], ...] = ()
+    operators: tuple[re.Pattern[str], ...] = ()
+
+    def unknown_operators(self, message: str) -> frozenset[Operator]:
+        """Operators that the library says it lacks; empty where it says no such thing."""
+        pairs = [(match["domain"], match["name"]) for each in self.operators for match in each.finditer(message)]
+        for each in self.operator_lists:
+            for match in each.finditer(message):
+                pairs += [name.strip().rpartition(".")[::2] for name in match["names"].split(",")]
+        return frozenset(("" if domain == "ai.onnx" else domain or "", name) for domain, name in pairs if name)
+
+
+#: By backend; a library without an entry is asked for nothing but to compile.
+LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
+    "openvino": LibraryTraits(
+        # "No conversion rule found for operations: acme.Frobnicate, Unique"
+        operator_lists=(re.compile(r"No conversion rule found for operations: (?P<names>[\w.\-]+(?:, [\w.\-]+)*)"),),
+    ),
+    "onnxruntime": LibraryTraits(
+        border_types=NUMERIC_TYPES | {ElementType.STRING},
+        takes_patches=True,
+        operators=(
+            # "Fatal error: acme:Frobnicate(-1) is not a registered function/op"
+            re.compile(r"(?:(?P<domain>[\w.\-]*):)?(?P<name>\w+)\(-?\d+\) is not a registered function/op"),
+            # "NOT_IMPLEMENTED : Could not find an implementation for Sin(7) node with name ''"
+            re.compile(r"Could not find an implementation for (?:(?P<domain>[\w.\-]+)[.:])?(?P<name>\w+)\("),
+        ),
+    ),
+}

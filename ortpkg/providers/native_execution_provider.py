@@ -1,0 +1,310 @@
+"""Providers on a native library: they claim the largest sub-graphs that the library compiles.
+
+Only compiling tells for certain whether a library takes a sub-graph, so claims are made by compiling; ``compile`` then
+hands out what was made. Nodes that the library refuses are left to the next provider, and the log says why. Where the
+library takes all, the whole graph is one partition.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import CompileError, InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.model import Model
+from ortpkg.graph.onnx_writer import to_model_proto
+from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.providers.compatibility_info import compatibility_text, minor_release_of
+from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
+from ortpkg.providers.ep_context_file import ContextEntry
+from ortpkg.providers.execution_provider import (
+    BackendPlacement,
+    ComputeCapability,
+    FusedNode,
+    GraphViewer,
+    MetaDef,
+)
+from ortpkg.providers.first_load import load_in_child_first
+from ortpkg.providers.library_traits import Operator
+from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part, words_of
+from ortpkg.providers.partition_body import partition_body
+from ortpkg.providers.supported_subgraphs import supported_subgraphs
+
+_log = logging.getLogger(__name__)
+
+#: Understood by every release of the libraries that we support, and new enough for 4-bit types.
+_IR_VERSION = 10
+#: protobuf's limit for one message; more needs external data.
+_MOST_MODEL_NBYTES = (1 << 31) - 1
+_MOST_NAMES_SHOWN = 5
+
+
+class NativeExecutionProvider(CompilingProvider):
+    """An execution provider on one native library. Sub-graphs (If, Loop) go along inside their nodes where it can."""
+
+    def __init__(
+        self,
+        name: str,
+        library: NativeLibrary,
+        *,
+        ep_devices: Sequence[EpDevice] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(name, ep_devices=ep_devices, options=options)
+        self.backend = library.backend
+        self.context_sources = (name, name.removesuffix("ExecutionProvider"))
+        self._library = library
+        #: Compiled at the claim, by the fused node's name, until ``compile`` asks for them.
+        self._claimed: dict[str, CompiledModel] = {}
+        #: Handed out, by the fused node's name.
+        self._compiled: dict[str, CompiledModel] = {}
+        #: Operators that the library said it lacks: it is not asked again.
+        self._unknown: set[Operator] = set()
+        self._refusals: dict[str, None] = {}
+
+    # --- claims ------------------------------------------------------------------------------------------------------
+
+    def get_capability(
+        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+    ) -> list[ComputeCapability]:
+        known = len(self._refusals)
+        claims = super().get_capability(viewer, types_of)
+        if len(self._refusals) > known:
+            outcome = "leaves nodes to other execution providers" if claims else "takes no node"
+            _log.warning("%s %s: %s", self.name, outcome, self._refusal_text())
+        return claims
+
+    def supported_nodes(
+        self,
+        viewer: GraphViewer,
+        types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002 - the library looks for itself
+    ) -> Collection[int]:
+        """All nodes but those of operators that the library lacks, and those that would bring foreign values in."""
+        self._library.opened()
+        candidates = {node.index for node in viewer.nodes if _operator(node) not in self._unknown}
+        while foreign := self._foreign_border(viewer, candidates):
+            candidates -= foreign
+        return candidates
+
+    def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
+        claims: list[ComputeCapability | None] = []
+        waiting = supported_subgraphs(viewer, supported)
+        while waiting:
+            group = waiting.pop(0)
+            if not any(viewer.graph.node(index).op_type != "Constant" for index in group):
+                continue
+            claim = self._claim(viewer.graph, group, self._partition_name(viewer.graph))
+            if claim is None:
+                continue
+            refused = self._try(viewer.graph, claim)
+            if not refused:
+                claims.append(claim)
+            elif len(refused) < len(group):
+                rest = set(group) - refused
+                while foreign := self._foreign_border(viewer, rest):
+                    rest -= foreign
+                waiting[:0] = supported_subgraphs(viewer, rest)
+        return claims
+
+    def _foreign_border(self, viewer: GraphViewer, candidates: set[int]) -> set[int]:
+        """Candidates that take or give, across the border of their partition, what cannot cross it."""
+        found = set()
+        for node in (node for node in viewer.nodes if node.index in candidates):
+            values = _border_values(viewer.graph, node, candidates)
+            foreign = next((value for value in values if not self._crosses(viewer.graph, value)), None)
+            if foreign is not None:
+                found.add(node.index)
+                self._refuse(f"it cannot take or give values of the type of {quoted(foreign)}")
+        return found
+
+    def _crosses(self, graph: Graph, value: str) -> bool:
+        current: Graph | None = graph
+        while current is not None:
+            found = current.type_of(value)
+            if found is not None:
+                return isinstance(found, TensorType) and found.element_type in self._library.traits.border_types
+            current = current.parent
+        return False
+
+    def _try(self, graph: Graph, claim: ComputeCapability) -> set[int]:
+        """Compiles a claim; indices of its nodes that the library refuses, none where it took all."""
+        assert claim.meta_def is not None
+        nodes = [graph.node(index) for index in claim.node_indices]
+        try:
+            model = self._model_of(partition_body(graph, nodes, claim.meta_def, self.name, takes_subgraphs=False))
+            self._claimed[claim.meta_def.name] = self._library.compile_model(model)
+        except (LimitExceededError, InvalidSessionOptionError):  # the caller's matter: no other provider mends it
+            raise
+        except Exception as error:  # noqa: BLE001 - libraries raise what they like
+            return self._refused_nodes(graph, nodes, error)
+        return set()
+
+    def _refused_nodes(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> set[int]:
+        """Those that are to blame for ``error``: of operators that it names, or that fail alone; else all."""
+        unknown = self._library.traits.unknown_operators(str(error)) & {
+            each for node in nodes for each in _operators_in(node)
+        }
+        refused = {node.index for node in nodes if not unknown.isdisjoint(_operators_in(node))}
+        if refused:
+            self._unknown |= unknown
+            names = ", ".join(sorted(f"{domain or 'ai.onnx'}:{name}" for domain, name in unknown))
+            self._refuse(f"{self.name} cannot compile the model as a whole: its library lacks {names}")
+            return refused
+        reason = str(error) if isinstance(error, OrtpkgError) else self._compile_error(error)
+        alone = self._failing_alone(graph, nodes) if len(nodes) > 1 else set()
+        if alone and len(alone) < len(nodes):
+            names = ", ".join(quoted(graph.node(index).name) for index in sorted(alone)[:_MOST_NAMES_SHOWN])
+            self._refuse(f"{reason}; it refuses {names}")
+            return alone
+        self._refuse(reason)
+        return {node.index for node in nodes}
+
+    def _failing_alone(self, graph: Graph, nodes: Sequence[Node]) -> set[int]:
+        """Nodes whose kind (operator, version, types) the library does not compile even as a model of one node."""
+        verdicts: dict[object, bool] = {}
+        failing = set()
+        for node in nodes:
+            types = tuple(str(graph.type_of(value)) for value in (*node.inputs, *node.outputs))
+            kind = (*_operator(node), node.since_version, types)
+            if kind not in verdicts:
+                verdicts[kind] = self._fails_alone(graph, node)
+            if verdicts[kind]:
+                failing.add(node.index)
+        return failing
+
+    def _fails_alone(self, graph: Graph, node: Node) -> bool:
+        claim = self._claim(graph, (node.index,), node.name)
+        if claim is None or claim.meta_def is None:
+            return False
+        meta: MetaDef = claim.meta_def
+        if not all(self._crosses(graph, value) for value in (*meta.inputs, *meta.outputs)):
+            return False
+        try:
+            self._library.compile_model(
+                self._model_of(partition_body(graph, [node], meta, self.name, takes_subgraphs=False))
+            )
+        except (LimitExceededError, InvalidSessionOptionError):
+            raise
+        except Exception:  # noqa: BLE001 - as above
+            return True
+        return False
+
+    def _refuse(self, reason: str) -> None:
+        self._refusals[reason] = None
+
+    def _refusal_text(self) -> str:
+        return "; ".join(list(self._refusals)[:_MOST_NAMES_SHOWN])
+
+    def get_refusal(self) -> str:
+        return "" if self._compiled else self._refusal_text()
+
+    # --- compiling, keeping, loading ---------------------------------------------------------------------------------
+
+    def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+        """Hands out what the claim compiled; a partition that another made is compiled now. May raise CompileError."""
+        compiled = self._claimed.pop(fused.node.name, None)
+        if compiled is None:
+            try:
+                compiled = self._library.compile_model(self._model_of(fused.body))
+            except OrtpkgError:
+                raise
+            except Exception as error:
+                raise CompileError(self._compile_error(error), ep_name=self.name) from error
+        self._compiled[fused.node.name] = compiled
+        return compiled
+
+    def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
+        del compiled
+        try:
+            return self._library.export_model(self._compiled[fused.node.name], self._model_of(fused.body))
+        except NotImplementedError as error:
+            raise CompileError(f"{self.name} cannot keep what it compiled: {error}", ep_name=self.name) from error
+
+    def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
+        if not self._library.in_child:
+            load_in_child_first(
+                entry,
+                self.describe_environment(),
+                backend=self._library.backend,
+                options=self.options,
+                ep_devices=self.get_ep_devices(),
+            )
+        compiled = self._library.import_model(entry.parts)
+        self._compiled[fused.node.name] = compiled
+        return compiled
+
+    def describe_environment(self) -> ContextDescriptor:
+        self._library.opened()
+        found = self._library.describe_environment()
+        if found is None:
+            raise CompileError(
+                f"{self.name} cannot keep what it compiled: contexts of this provider are made by its library itself",
+                ep_name=self.name,
+            )
+        return found
+
+    def find_mismatch(self, recorded: ContextDescriptor, here: ContextDescriptor) -> ContextMismatch | None:
+        """As always, but where the library takes them, contexts of a release with the same major and minor version."""
+        if self._library.traits.takes_patches and _minor(recorded) == _minor(here):
+            recorded = replace(recorded, sdk_version=here.sdk_version)
+        return find_mismatch(recorded, here)
+
+    def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - the same for every model
+        found = self._library.describe_environment()
+        return "" if found is None else compatibility_text(found, self._library.backend)
+
+    def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:
+        compiled = self._compiled.get(fused_node)
+        return () if compiled is None else compiled.get_placement()
+
+    def close(self) -> None:
+        self._claimed.clear()
+        self._compiled.clear()
+        self._library.close()
+
+    # --- handing over ------------------------------------------------------------------------------------------------
+
+    def _model_of(self, body: Graph) -> NativeModel:
+        return native_model(body)
+
+    def _compile_error(self, error: Exception) -> str:
+        return f"{self.name} cannot compile the model: {quoted(words_of(error))}"
+
+
+def native_model(body: Graph) -> NativeModel:
+    """A partition's body as a library reads it. ValueError where it is larger than one message may be."""
+    proto = to_model_proto(Model(graph=body, ir_version=_IR_VERSION))
+    if proto.ByteSize() > _MOST_MODEL_NBYTES:
+        raise ValueError(f"the model has {proto.ByteSize()} bytes; at most {_MOST_MODEL_NBYTES} can be handed over")
+    return NativeModel(data=proto.SerializeToString(), inputs=body.inputs, outputs=body.outputs)
+
+
+def _border_values(graph: Graph, node: Node, inside: Collection[int]) -> Iterator[str]:
+    """Values that ``node`` takes from outside of the nodes ``inside``, and those that it gives."""
+    for value in filter(None, (*node.inputs, *node.implicit_inputs)):
+        producer = graph.producer_of(value)
+        if (producer is None or producer.index not in inside) and graph.constant(value) is None:
+            yield value
+    for value in filter(None, node.outputs):
+        if graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value)):
+            yield value
+
+
+def _minor(descriptor: ContextDescriptor) -> tuple[str, ...]:
+    return minor_release_of(descriptor.sdk_version)
+
+
+def _operator(node: Node) -> Operator:
+    return ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+
+
+def _operators_in(node: Node) -> Iterator[Operator]:
+    """The node's operator and those of the graphs inside it."""
+    yield _operator(node)
+    for subgraph in node.subgraphs.values():
+        for inner in subgraph.nodes:
+            yield from _operators_in(inner)

@@ -1,0 +1,126 @@
+"""What a native library (OpenVINO, onnxruntime) brings: it compiles a model, keeps what it compiled, and takes it back.
+
+Loads neither onnx nor the engine, so that a worker process that only computes starts fast. What claims sub-graphs and
+hands them over is :mod:`ortpkg.providers.native_execution_provider`.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ortpkg.errors import quoted
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor
+from ortpkg.providers.execution_provider import BackendPlacement
+from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits
+
+#: Bytes of what a library keeps: anything that has a buffer.
+Part = bytes | memoryview
+
+_SIGNATURE = "signature"
+_MOST_SIGNATURE_NBYTES = 1 << 20
+_SOURCE_PLACES = ("Exception from ", "Check '")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeModel:
+    """A model, or a part of one, as a library reads it.
+
+    Attributes:
+        data: ONNX bytes.
+        inputs, outputs: their names, in order.
+        config_entries: what the library must know of the session, by ONNX Runtime's keys.
+    """
+
+    data: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    config_entries: Mapping[str, str] = field(default_factory=dict)
+
+
+class CompiledModel(Protocol):
+    """A model inside a native library."""
+
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs. Thread-safe.
+
+        Ends early, with the error of ``context.check_cancelled``, where the run is to end.
+        """
+        ...
+
+    def get_placement(self) -> Sequence[BackendPlacement]:
+        """Where the library really runs it; empty where it tells nothing beyond what was asked of it."""
+        ...
+
+
+class NativeLibrary(ABC):
+    """One device of a native library, in one session, in this process or in a child.
+
+    Attributes:
+        backend: "openvino", "onnxruntime", a plug-in's name.
+        in_child: whether it runs in a child process already.
+    """
+
+    backend: str = ""
+    in_child: bool = False
+
+    @property
+    def traits(self) -> LibraryTraits:
+        return LIBRARY_TRAITS.get(self.backend, LibraryTraits())
+
+    @abstractmethod
+    def compile_model(self, model: NativeModel) -> CompiledModel:
+        """Compiles. Raises whatever the library raises."""
+
+    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
+        """What to keep of ``compiled``, which was made from ``model``. NotImplementedError where it keeps nothing."""
+        raise NotImplementedError("it makes no contexts")
+
+    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
+        """The compiled model again from what was kept. Raises whatever the library raises."""
+        raise NotImplementedError("it loads no contexts")
+
+    def describe_environment(self) -> ContextDescriptor | None:
+        """What kept models depend on here and now; None where it keeps nothing."""
+        return None
+
+    def opened(self) -> None:  # noqa: B027 - optional to implement
+        """Waits until it is ready. ExecutionProviderError where it cannot be loaded."""
+
+    def close(self) -> None:  # noqa: B027 - optional to implement
+        """Frees what belongs to it."""
+
+
+def signature_part(inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, Part]:
+    """Names of inputs and outputs in order, as a part to be kept beside what a library kept."""
+    return {_SIGNATURE: json.dumps({"inputs": list(inputs), "outputs": list(outputs)}).encode()}
+
+
+def read_signature(parts: Mapping[str, Part]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What :func:`signature_part` wrote: inputs, outputs. ValueError where it is missing or not that."""
+    part = parts.get(_SIGNATURE)
+    if part is None or memoryview(part).nbytes > _MOST_SIGNATURE_NBYTES:
+        raise ValueError("the context has no readable signature")
+    document = json.loads(bytes(part))
+    names = (document["inputs"], document["outputs"]) if isinstance(document, dict) else ((), ())
+    if not all(isinstance(each, list) and all(isinstance(name, str) for name in each) for each in names):
+        raise ValueError("the signature of the context is no list of names")
+    return tuple(names[0]), tuple(names[1])
+
+
+def required_part(parts: Mapping[str, Part], name: str) -> Part:
+    """The part of that name; ValueError where the context has none."""
+    if name not in parts:
+        raise ValueError(f"the context has no part {quoted(name)}; it has {', '.join(map(quoted, parts)) or 'none'}")
+    return parts[name]
+
+
+def words_of(error: Exception) -> str:
+    """A library's message in one line, without the places in its own source that OpenVINO puts first."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
+    return " ".join(telling or [line for line in lines if line]) or type(error).__name__

@@ -1,0 +1,172 @@
+"""The installed onnxruntime as a native library: a session per model, on one of its execution providers.
+
+What it keeps, on its CPU provider, is the model as it optimized it: loading that skips its transformers. The optimized
+model has layouts of this CPU in it, so that it fits one microarchitecture; other releases with the same major and minor
+version know its operators.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import onnxruntime
+
+from ortpkg.devices.architecture import host_architecture
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor
+from ortpkg.providers.execution_provider import BackendPlacement
+from ortpkg.providers.native_library import (
+    CompiledModel,
+    NativeLibrary,
+    NativeModel,
+    Part,
+    read_signature,
+    required_part,
+    signature_part,
+)
+from ortpkg.providers.run_watch import run_watched
+
+#: An option of ours, for onnxruntime's session: its CPU provider has no option for the number of its threads.
+THREADS_OPTION = "intra_op_num_threads"
+#: What fails is raised, and said once by us; onnxruntime's own lines on standard error would say it twice.
+_FATAL_ONLY = 4
+#: Makes a session remember which of its providers took which nodes; older releases ignore it.
+_RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
+_MODEL = "model"
+
+
+class OnnxRuntimeLibrary(NativeLibrary):
+    """One execution provider of onnxruntime; what it leaves is run by onnxruntime's own CPU provider.
+
+    Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
+    """
+
+    backend = "onnxruntime"
+
+    def __init__(
+        self, ep_name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
+    ) -> None:
+        del ep_devices  # onnxruntime's provider options name the device
+        self._ep_name = ep_name
+        self._options = dict(options or {})
+        available = onnxruntime.get_available_providers()
+        if ep_name not in available:
+            raise ExecutionProviderError(
+                f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_name)}; it has: {', '.join(available)}",
+                ep_name=ep_name,
+            )
+
+    def compile_model(self, model: NativeModel) -> CompiledModel:
+        options = self._session_options()
+        for key, value in model.config_entries.items():
+            options.add_session_config_entry(key, value)
+        return _OnnxRuntimeModel(self._session(model.data, options), model.inputs, model.outputs, self._ep_name)
+
+    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:  # noqa: ARG002
+        """The optimized model. NotImplementedError for providers other than the CPU's."""
+        if self._ep_name != CPU_EP:
+            raise NotImplementedError("contexts of this provider are made by onnxruntime itself")
+        with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
+            path = Path(folder) / "optimized.onnx"
+            options = self._session_options()
+            options.optimized_model_filepath = str(path)
+            self._session(model.data, options)
+            optimized = path.read_bytes()
+        return {_MODEL: optimized, **signature_part(model.inputs, model.outputs)}
+
+    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
+        inputs, outputs = read_signature(parts)
+        options = self._session_options()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = self._session(bytes(required_part(parts, _MODEL)), options)
+        return _OnnxRuntimeModel(session, inputs, outputs, self._ep_name)
+
+    def describe_environment(self) -> ContextDescriptor | None:
+        if self._ep_name != CPU_EP:
+            return None
+        options = {key: value for key, value in self._options.items() if key != THREADS_OPTION}
+        return ContextDescriptor(
+            ep=self._ep_name,
+            sdk_version=f"onnxruntime {onnxruntime.__version__}",
+            device="CPU",
+            architecture=host_architecture(),
+            options=MappingProxyType(options),
+        )
+
+    def _session_options(self) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _FATAL_ONLY
+        options.add_session_config_entry(_RECORD_ASSIGNMENT_ENTRY, "1")
+        if threads := self._options.get(THREADS_OPTION, ""):
+            options.intra_op_num_threads = _thread_count(threads)
+        return options
+
+    def _session(self, data: bytes, options: Any) -> Any:
+        own = {key: value for key, value in self._options.items() if key != THREADS_OPTION}
+        providers: list[Any] = [(self._ep_name, own)]
+        if self._ep_name != CPU_EP:
+            providers.append(CPU_EP)
+        return onnxruntime.InferenceSession(data, options, providers=providers)
+
+
+def _thread_count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidSessionOptionError(
+            f"{THREADS_OPTION} is a number of threads, 0 or more, not {quoted(text)}", key=THREADS_OPTION
+        )
+    return int(text)
+
+
+class _OnnxRuntimeModel:
+    """A session; onnxruntime allows concurrent calls of ``run``."""
+
+    def __init__(self, session: Any, inputs: Sequence[str], outputs: Sequence[str], ep_name: str) -> None:
+        self._session = session
+        self._ep_name = ep_name
+        self._inputs = tuple(inputs)
+        self._outputs = list(outputs)
+
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        feeds = dict(zip(self._inputs, inputs, strict=True))
+        if not context.is_watched:
+            return self._run(feeds, None)
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = _FATAL_ONLY
+        return run_watched(context, lambda: self._run(feeds, options), lambda: setattr(options, "terminate", True))
+
+    def get_placement(self) -> Sequence[BackendPlacement]:
+        """One entry per provider that took nodes: a GPU's onnxruntime falls back to its CPU provider in silence."""
+        if self._ep_name == CPU_EP:
+            return ()  # the only provider of the session
+        if self._ep_name not in self._session.get_providers():
+            reason = f"onnxruntime {onnxruntime.__version__} left it out: it cannot start here"
+            left_out = BackendPlacement(ep_name=self._ep_name, node_count=0, reason=reason)
+            return [left_out, BackendPlacement(ep_name=CPU_EP, is_fallback=True)]
+        tell = getattr(self._session, "get_provider_graph_assignment_info", None)
+        if tell is None:
+            reason = f"onnxruntime {onnxruntime.__version__} does not tell which of them its CPU provider runs"
+            return [BackendPlacement(ep_name=self._ep_name, reason=reason)]
+        names: dict[str, list[str]] = {self._ep_name: []}
+        for subgraph in tell():
+            names.setdefault(subgraph.ep_name, []).extend(node.name for node in subgraph.get_nodes())
+        return [
+            BackendPlacement(
+                ep_name=ep_name,
+                node_count=len(own),
+                node_names=frozenset(own),
+                is_fallback=ep_name != self._ep_name,
+                reason="" if own else f"onnxruntime {onnxruntime.__version__} gave its nodes to other providers",
+            )
+            for ep_name, own in names.items()
+        ]
+
+    def _run(self, feeds: dict[str, Any], options: Any) -> Sequence[Any]:
+        outputs: Sequence[Any] = self._session.run(self._outputs, feeds, options)
+        return outputs

@@ -1,0 +1,254 @@
+"""OpenVINO as a native library: compiles with its CPU, GPU or NPU plug-in, and keeps blobs.
+
+Precision: OpenVINO's CPU plug-in computes in bfloat16 by default where the CPU has it (errors of 1e-2); here it
+computes in float32 unless the option ``precision`` says otherwise. Option names are those of ONNX Runtime's OpenVINO
+execution provider.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import openvino
+
+from ortpkg.devices.architecture import host_architecture
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import OPENVINO_EP
+from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor
+from ortpkg.providers.execution_provider import BackendPlacement
+from ortpkg.providers.native_library import (
+    CompiledModel,
+    NativeLibrary,
+    NativeModel,
+    Part,
+    read_signature,
+    required_part,
+    signature_part,
+)
+from ortpkg.providers.run_watch import run_watched
+
+#: ONNX Runtime's option → OpenVINO's property.
+_PROPERTIES: dict[str, str] = {
+    "cache_dir": "CACHE_DIR",
+    "model_priority": "MODEL_PRIORITY",
+    "num_of_threads": "INFERENCE_NUM_THREADS",
+    "num_streams": "NUM_STREAMS",
+}
+_PRECISIONS: dict[str, dict[str, str]] = {
+    "FP32": {"INFERENCE_PRECISION_HINT": "f32"},
+    "FP16": {"INFERENCE_PRECISION_HINT": "f16"},
+    "ACCURACY": {"EXECUTION_MODE_HINT": "ACCURACY"},
+}
+_DEFAULT_PRECISION = "FP32"
+_CPU = "CPU"
+#: Operations that compute nothing.
+_NO_OPERATIONS = frozenset({"Constant", "Parameter", "Result"})
+_OWN_OPTIONS = ("device_type", "precision")
+#: Options that change what is compiled; the others change how it is run, or where caches lie.
+_COMPILED_OPTIONS = ("num_streams",)
+_VIRTUAL_DEVICES = frozenset({"", "AUTO", "HETERO", "MULTI", "BATCH"})
+_BLOB = "blob"
+
+
+class OpenVinoLibrary(NativeLibrary):
+    """One OpenVINO device (or virtual device such as "AUTO:GPU,CPU").
+
+    Raises InvalidSessionOptionError for an option that it does not know.
+    """
+
+    backend = "openvino"
+
+    def __init__(self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None) -> None:
+        self._options = dict(options or {})
+        self._device = _device_of(ep_devices, self._options)
+        self._properties = _properties_of(self._options)
+        self._core = openvino.Core()
+        if "precision" not in self._options:
+            # On the plug-in, so that it also holds where AUTO or HETERO choose the CPU.
+            self._core.set_property("CPU", _PRECISIONS[_DEFAULT_PRECISION])
+
+    def compile_model(self, model: NativeModel) -> CompiledModel:
+        read = self._core.read_model(model.data)
+        compiled = self._core.compile_model(read, self._device, self._properties)
+        counts = _count_nodes(self._core, read, self._device) if self._device.startswith("HETERO") else {}
+        return _OpenVinoModel(compiled, model.inputs, model.outputs, self._device, counts)
+
+    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
+        assert isinstance(compiled, _OpenVinoModel)
+        return {_BLOB: compiled.export(), **signature_part(model.inputs, model.outputs)}
+
+    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
+        inputs, outputs = read_signature(parts)
+        # OpenVINO reads weights out of this memory, a mapped file as a rule, as long as the model lives.
+        blob = openvino.Tensor(_lent_array(required_part(parts, _BLOB)), shared_memory=True)
+        compiled = self._core.import_model(blob, self._device, self._properties)
+        return _OpenVinoModel(compiled, inputs, outputs, self._device, {}, keeps=blob)
+
+    def describe_environment(self) -> ContextDescriptor:
+        options = {key: self._options[key] for key in _COMPILED_OPTIONS if key in self._options}
+        options["precision"] = self._options.get("precision", _DEFAULT_PRECISION)
+        return ContextDescriptor(
+            ep=OPENVINO_EP,
+            sdk_version=openvino.get_version(),
+            device=self._device_text(),
+            driver_version=self._first_property("NPU_DRIVER_VERSION", "GPU_DRIVER_VERSION"),
+            architecture=self._architecture(),
+            options=MappingProxyType(options),
+        )
+
+    def _device_text(self) -> str:
+        """The device; for one that is no CPU with its full name, since blobs of one GPU are none of another."""
+        if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
+            return self._device
+        return f"{self._device} ({self._first_property('FULL_DEVICE_NAME')})"
+
+    def _architecture(self) -> str:
+        """The CPU's microarchitecture, since its blobs depend on instruction sets; else as the plug-in names it."""
+        if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
+            return host_architecture()
+        return self._first_property("DEVICE_ARCHITECTURE")
+
+    @property
+    def _kind(self) -> str:
+        return self._device.partition(":")[0].partition(".")[0]
+
+    def _first_property(self, *names: str) -> str:
+        """The first of these properties that the device has; "" where it has none."""
+        for name in names:
+            with contextlib.suppress(Exception):  # plug-ins differ in what they know and in what they raise
+                return str(self._core.get_property(self._device, name))
+        return ""
+
+
+class _OpenVinoModel:
+    """A compiled model with a pool of infer requests: each serves one call at a time."""
+
+    def __init__(
+        self,
+        compiled: Any,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        device: str,
+        counts: Mapping[str, int],
+        *,
+        keeps: object = None,
+    ) -> None:
+        """
+        Args:
+            compiled: OpenVINO's model.
+            inputs, outputs: names as they were in ONNX, in order.
+            device: that was asked for.
+            counts: nodes by device, where the virtual ``device`` splits the model among several.
+            keeps: what must live as long as the model.
+        """
+        self._compiled = compiled
+        self._device = device
+        self._counts = counts
+        self._keeps = keeps
+        self._slots = [_slot_of(compiled.inputs, name) for name in inputs]
+        self._outputs = [_slot_of(compiled.outputs, name) for name in outputs]
+        self._idle: list[Any] = []
+        self._lock = threading.Lock()
+
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        with self._lock:
+            request = self._idle.pop() if self._idle else None
+        if request is None:
+            request = self._compiled.create_infer_request()
+        feeds = dict(zip(self._slots, inputs, strict=True))
+        if context.is_watched:
+            results = run_watched(context, lambda: request.infer(feeds), request.cancel)
+        else:
+            results = request.infer(feeds)
+        with self._lock:
+            self._idle.append(request)
+        # Copies already (share_outputs is off): the request's own buffers are overwritten by its next call.
+        return [results[output] for output in self._outputs]
+
+    def export(self) -> memoryview:
+        """The blob that ``import_model`` takes."""
+        return memoryview(self._compiled.export_model().getbuffer())
+
+    def get_placement(self) -> Sequence[BackendPlacement]:
+        """Where AUTO has moved it by now, or HETERO has split it."""
+        if len(self._counts) > 1:
+            return [self._placement(device, count) for device, count in self._counts.items()]
+        # "(CPU)": AUTO runs on the CPU until another device is ready.
+        devices = [str(name).strip("()") for name in self._compiled.get_property("EXECUTION_DEVICES")]
+        return [self._placement(", ".join(devices) or self._device, None)]
+
+    def _placement(self, device: str, node_count: int | None) -> BackendPlacement:
+        wanted = _wanted_devices(self._device)
+        is_fallback = device == _CPU and bool(wanted) and _CPU not in wanted
+        reason = f"OpenVINO chose it although {self._device} was asked for" if is_fallback else ""
+        return BackendPlacement(
+            ep_name=OPENVINO_EP, device=device, node_count=node_count, is_fallback=is_fallback, reason=reason
+        )
+
+
+class _LentMemory:
+    """Memory that a library only reads, shown to numpy as if it could be written: OpenVINO takes nothing else."""
+
+    def __init__(self, part: Part) -> None:
+        self._view = np.frombuffer(part, dtype=np.uint8)  # keeps the memory alive
+        self.__array_interface__ = {**self._view.__array_interface__, "data": (self._view.ctypes.data, False)}
+
+
+def _lent_array(part: Part) -> np.ndarray[Any, Any]:
+    return np.asarray(_LentMemory(part))
+
+
+def _count_nodes(core: Any, model: Any, device: str) -> dict[str, int]:
+    """How many of OpenVINO's operations each device of "HETERO:..." takes; source: its "Heterogeneous Execution"."""
+    devices = core.query_model(model, device)
+    names = [each.get_friendly_name() for each in model.get_ops() if each.get_type_name() not in _NO_OPERATIONS]
+    return dict(Counter(devices[name] for name in names if name in devices))
+
+
+def _wanted_devices(device: str) -> frozenset[str]:
+    """The kinds of device that were asked for, but for a CPU behind others; empty where the choice is OpenVINO's."""
+    kinds = [each.partition(".")[0].partition("(")[0] for each in device.partition(":")[2].split(",")]
+    named = kinds if ":" in device else [device.partition(".")[0]]
+    accelerators = frozenset(kind for kind in named if kind != _CPU)
+    return (accelerators or frozenset(named)) - _VIRTUAL_DEVICES
+
+
+def _slot_of(ports: Sequence[Any], name: str) -> int:
+    """The position of the port with that ONNX name; ValueError where OpenVINO made it a constant."""
+    for position, port in enumerate(ports):
+        if name in port.names:
+            return position
+    raise ValueError(f"OpenVINO does not know {quoted(name)} as an input or output of the model")
+
+
+def _device_of(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> str:
+    """The option's device; where that is only a type ("GPU"), the EP device's more exact name ("GPU.1")."""
+    offered = ep_devices[0].ep_options.get("device_type", "") if ep_devices else ""
+    asked = options.get("device_type", "")
+    if not asked or offered.partition(".")[0] == asked:
+        return offered or "CPU"
+    return asked
+
+
+def _properties_of(options: Mapping[str, str]) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    for key, value in options.items():
+        if key in _PROPERTIES:
+            properties[_PROPERTIES[key]] = value
+        elif key == "precision":
+            if value not in _PRECISIONS:
+                known = ", ".join(_PRECISIONS)
+                raise InvalidSessionOptionError(f"precision is {quoted(value)}; known are: {known}", key=key)
+            properties.update(_PRECISIONS[value])
+        elif key not in _OWN_OPTIONS:
+            known = ", ".join(sorted((*_OWN_OPTIONS, *_PROPERTIES)))
+            raise InvalidSessionOptionError(f"{OPENVINO_EP} has no option {quoted(key)}; known are: {known}", key=key)
+    return properties
