@@ -36,8 +36,8 @@ from ortpkg.providers.execution_provider import (
     GraphViewer,
     MetaDef,
 )
-from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.foreign_code import foreign_code
+from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
 _log = logging.getLogger(__name__)
