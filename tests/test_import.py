@@ -34,6 +34,20 @@ def test_opening_and_selecting_loads_neither_numpy_nor_onnx() -> None:
     assert not {"numpy", "onnx", "jsonschema", "typer", "rich"} & loaded
 
 
+def test_ortpkg_select_loads_nothing_that_it_does_not_need() -> None:
+    """Each of these takes 1 to 20 ms, of 100 on a quiet machine; benchmarks/select_process.py shows what all take."""
+    program = f"from ortpkg.cli.app import run; run(['select', {str(DIGITS)!r}])"
+    modules_loaded_by(program)  # asks the backends, where nobody has before
+    unneeded = {
+        *("_hashlib", "importlib.metadata", "logging", "platformdirs", "rich", "tempfile", "zipfile", "ctypes"),
+        *("jsonschema", "numpy", "onnx", "onnxruntime", "openvino", "archspec"),
+        *("ortpkg.devices.profiles", "ortpkg.selection.explain", "ortpkg.selection.records", "ortpkg.cli.comparison"),
+    }
+    loaded = modules_loaded_by(program)
+    assert "ortpkg.cli.select" in loaded
+    assert not unneeded & loaded
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'ortpkg' has no attribute 'Nothing'"):
         _ = ortpkg.Nothing
