@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.add_variant import parse_options
-from ortpkg.cli.completion import complete_device, complete_ep, complete_variant
-from ortpkg.cli.parameters import ComponentOption, JsonOption, PackageArgument
+from ortpkg.cli.completion import complete_component, complete_device, complete_ep, complete_variant
+from ortpkg.cli.parameters import JsonOption, PackageArgument
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode
@@ -23,7 +23,12 @@ def command(
         str,
         typer.Option("--ep", metavar="EP", help="The execution provider that compiles.", autocompletion=complete_ep),
     ],
-    component: ComponentOption = None,
+    component: Annotated[
+        str | None,
+        typer.Option(
+            "--component", "-c", metavar="NAME", help="Only this component model.", autocompletion=complete_component
+        ),
+    ] = None,
     variants: Annotated[
         _Options,
         typer.Option(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.graph.graph import Graph
@@ -67,6 +68,8 @@ class FaultyCompiler(FakeCompiler):
         if fault == "abort":
             os.abort()
         if fault == "hang":
+            if mark := os.environ.get("FAKE_MARK"):
+                Path(mark).write_text(str(os.getpid()))
             time.sleep(600)
         if fault == "exit":
             sys.exit("licence expired")

@@ -6,7 +6,10 @@ import hashlib
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -360,3 +363,24 @@ def test_compile_models_of_different_folders_asks_where_to(
     moved = second.rename(tmp_path / "other" / second.name)
     assert run_command_line(["compile-models", "-e", "prepack", f"{first},{moved}"]) == 2
     assert "say where it goes, with -o DIR" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_ctrl_c_leaves_the_package_as_it_was_and_no_child_behind(package: Path, machine: Path, tmp_path: Path) -> None:
+    del machine
+    before = tree(package)
+    words = ["compile", str(package), "--ep", FAKE, "--provider-option", "fault=hang"]
+    environment = {**os.environ, "FAKE_MARK": str(tmp_path / "compiling")}
+    command = subprocess.Popen(
+        [sys.executable, "-m", "ortpkg", *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    deadline_s = time.monotonic() + 60
+    while not (tmp_path / "compiling").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    child = int((tmp_path / "compiling").read_text())
+    command.send_signal(signal.SIGINT)
+    _, said = command.communicate(timeout=60)
+    assert (command.returncode, "cancelled" in said) == (130, True)
+    assert tree(package) == before
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
