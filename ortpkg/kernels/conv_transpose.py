@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from ortpkg.kernels import intra_op
 from ortpkg.kernels.axes import element_count
+from ortpkg.kernels.blas_threads import held_to_one_thread
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 from ortpkg.kernels.windows import WindowAttributes
+
+_PLANE_RANK = 2
+_PANEL_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +99,9 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         dtype = compute_dtype(x.dtype)
         columns_count = element_count(kernel_shape) * element_count(spatial)
         context.check_allocation(dtype.itemsize * per_group * (columns_count + element_count(place.full)))
+        if _is_tiling(place, kernel_shape) and dtype == x.dtype == weight.dtype:
+            _by_tiles(x, weight, bias, group, out)
+            return out
         wide, wide_weight = widened(x), widened(weight)
         channels = x.shape[1] // group
         cut: list[Any] = [slice(at, at + size) for at, size in zip(place.before, place.output, strict=True)]
@@ -109,6 +119,43 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         return out
 
     return compute
+
+
+def _is_tiling(place: _Placement, kernel_shape: tuple[int, ...]) -> bool:
+    """Whether each output belongs to one window: an image's upsampling by 2 x 2 windows at steps of 2, for one."""
+    return (
+        place.strides == kernel_shape
+        and all(step == 1 for step in place.dilations)
+        and not any(place.before)
+        and place.full == place.output
+        and len(kernel_shape) == _PLANE_RANK
+    )
+
+
+def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: Tensor) -> None:
+    """One product per panel of input rows; each tap's plane is copied to its places in the output."""
+    channels, per_group, (down, across) = x.shape[1] // group, weight.shape[1], weight.shape[2:]
+    (height, width), taps = x.shape[2:], down * across
+    rows = max(min(_PANEL_NBYTES // (per_group * taps * width * x.itemsize), -(-height // intra_op.thread_count())), 1)
+    tasks = list(itertools.product(range(x.shape[0]), range(group), range(0, height, rows)))
+    planes = x.reshape(*x.shape[:2], height * width)
+
+    def run(number: int) -> None:
+        n, g, first = tasks[number]
+        last = min(first + rows, height)
+        own, filters = slice(g * channels, (g + 1) * channels), slice(g * per_group, (g + 1) * per_group)
+        (columns,) = take_scratch(Slot.TASK, ((per_group * taps, (last - first) * width), x.dtype))
+        np.matmul(weight[own].reshape(channels, -1).T, planes[n, own, first * width : last * width], out=columns)
+        if bias is not None:
+            by_filter = columns.reshape(per_group, -1)
+            np.add(by_filter, bias[filters, None], out=by_filter)
+        tiles = columns.reshape(per_group, down, across, last - first, width)
+        target = out[n, filters, first * down : last * down].reshape(per_group, last - first, down, width, across)
+        for i, j in itertools.product(range(down), range(across)):
+            np.copyto(target[:, :, i, :, j], tiles[:, i, j])
+
+    with held_to_one_thread(), small_ufunc_buffers():
+        intra_op.parallel_for(len(tasks), run)
 
 
 def _check_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None) -> None:

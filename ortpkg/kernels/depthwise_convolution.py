@@ -18,7 +18,7 @@ from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.windows import Windows
 
 #: Elements of the input planes per block of channels: what stays in cache together with the sums.
-_BLOCK = 1 << 15
+_BLOCK = 1 << 16
 
 
 def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, epilogue: Epilogue, zero_point: float = 0) -> None:

@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType
+from ortpkg.kernels import intra_op
 from ortpkg.kernels.axes import element_count
-from ortpkg.kernels.element_types import FLOATS, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 from ortpkg.kernels.windows import WindowAttributes, Windows
 
 _INT64 = np.dtype(np.int64)
+#: Elements of the planes that are folded at a time: what stays in cache.
+_BLOCK = 1 << 16
 
 
 def _spatial(x: Tensor) -> tuple[int, ...]:
@@ -39,21 +44,61 @@ def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice
             yield slice(start, stop), slice(at, at + (stop - start - 1) * stride + 1, stride)
 
 
-def _pooled(context: OpKernelContext, ufunc: Any, neutral: Any, x: Tensor, windows: Windows, out: Tensor) -> None:
-    """Folds ``ufunc`` over the windows of ``x`` into ``out``, one spatial axis at a time, the last axis first."""
-    for axis in reversed(range(len(windows.kernel))):
-        at = axis + 2
-        shape = (*x.shape[:at], windows.output[axis], *x.shape[at + 1 :])
-        if axis > 0:
-            context.check_allocation(element_count(shape) * x.itemsize)
-        target = out if axis == 0 else np.empty(shape, x.dtype)
-        target[...] = neutral
-        before = (slice(None),) * at
-        for outputs, inputs in _taps(windows, axis, x.shape[at]):
-            context.check_cancelled()
-            part = target[(*before, outputs)]
-            ufunc(part, x[(*before, inputs)], out=part)
-        x = target
+def _fold_axis(ufunc: np.ufunc, neutral: Any, x: Tensor, windows: Windows, axis: int, out: Tensor) -> None:
+    """Folds ``ufunc`` over the windows of one spatial axis of ``x`` (C, *spatial) into ``out``."""
+    at = axis + 1
+    before = (slice(None),) * at
+    taps = list(_taps(windows, axis, x.shape[at]))
+    whole = slice(0, windows.output[axis])
+    # Taps that every window has come first: they need no neutral element to start from.
+    taps.sort(key=lambda tap: tap[0] != whole)
+    started = [x[(*before, inputs)] for outputs, inputs in taps[:2] if outputs == whole]
+    if len(started) == 2:
+        ufunc(started[0], started[1], out=out)
+    elif started:
+        np.copyto(out, started[0])
+    else:
+        out.fill(neutral)
+    for outputs, inputs in taps[len(started) :]:
+        part = out[(*before, outputs)]
+        ufunc(part, x[(*before, inputs)], out=part)
+
+
+def _pooled(context: OpKernelContext, ufunc: np.ufunc, neutral: Any, x: Tensor, windows: Windows, out: Tensor) -> None:
+    """Folds ``ufunc`` over the windows of ``x``, some planes at a time, the first spatial axis first.
+
+    The first axis has whole rows to fold, and leaves less to fold along them. Narrow floats are folded in float32.
+    """
+    if not out.size:
+        return
+    planes = x.reshape(-1, *x.shape[2:])
+    results = out.reshape(-1, *out.shape[2:])
+    dtype = compute_dtype(x.dtype)
+    rank = len(windows.kernel)
+    shapes = [(*windows.output[: axis + 1], *x.shape[3 + axis :]) for axis in range(rank)]
+    largest = max(element_count(shape) for shape in (x.shape[2:], *shapes))
+    step = max(min(_BLOCK // largest, -(-len(planes) // intra_op.thread_count())), 1)
+    context.check_allocation((rank + 1) * largest * step * dtype.itemsize)
+
+    def run(number: int) -> None:
+        context.check_cancelled()
+        block = planes[number * step : (number + 1) * step]
+        target = results[number * step : (number + 1) * step]
+        is_wide = dtype == x.dtype
+        kept = shapes[:-1] if is_wide else [x.shape[2:], *shapes]
+        buffers = take_scratch(Slot.TASK, *(((len(block), *shape), dtype) for shape in kept))
+        if not is_wide:
+            np.copyto(buffers[0], block)
+            block = buffers.pop(0)
+        for axis in range(rank):
+            into = target if is_wide and axis == rank - 1 else buffers[axis]
+            _fold_axis(ufunc, neutral, block, windows, axis, into)
+            block = into
+        if not is_wide:
+            np.copyto(target, block, casting="unsafe")
+
+    with small_ufunc_buffers():
+        intra_op.parallel_for(-(-len(planes) // step), run)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -78,13 +123,7 @@ def max_pool(info: OpKernelInfo) -> Compute:
             indices = context.output(1, shape, _INT64)
             _max_pool_with_indices(widened(x), windows, out, indices, column_major)
             return out, indices
-        wide = widened(x)
-        if wide is x:
-            _pooled(context, np.maximum, _lowest(x.dtype), x, windows, out)
-        else:
-            result = np.empty(shape, wide.dtype)
-            _pooled(context, np.maximum, -np.inf, wide, windows, result)
-            np.copyto(out, result, casting="unsafe")
+        _pooled(context, np.maximum, _lowest(compute_dtype(x.dtype)), x, windows, out)
         return out
 
     return compute
@@ -132,7 +171,8 @@ def average_pool(info: OpKernelInfo) -> Compute:
         wide = widened(x)
         sums = out if wide is x else np.empty(out.shape, wide.dtype)
         _pooled(context, np.add, 0, wide, windows, sums)
-        np.divide(sums, _counts(windows, x.shape[2:], include_pad).astype(sums.dtype), out=sums)
+        with small_ufunc_buffers():
+            np.divide(sums, _counts(windows, x.shape[2:], include_pad).astype(sums.dtype), out=sums)
         if sums is not out:
             np.copyto(out, sums, casting="unsafe")
         return out

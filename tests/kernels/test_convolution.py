@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.kernels import convolution
+from ortpkg.kernels import convolution, pooling
 from ortpkg.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 
@@ -176,3 +176,28 @@ def test_int8_pooling_starts_below_every_value() -> None:
 def test_pooling_passes_nan_on() -> None:
     x = np.array([[[1, np.nan, 0, 2]]], np.float32)
     assert np.isnan(run_op("MaxPool", x, kernel_shape=[2], strides=[2])).ravel().tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("group", "tile"), [(1, (2, 2)), (2, (3, 2)), (4, (2, 4))])
+def test_transposed_convolution_of_windows_side_by_side_is_a_sum_per_output(group: int, tile: tuple[int, int]) -> None:
+    x, w, bias = normal(2, 8, 20, 9), normal(8, 3, *tile), normal(3 * group)
+    expected = np.zeros((2, 3 * group, 20 * tile[0], 9 * tile[1]))
+    for g, m in itertools.product(range(group), range(3)):
+        own = slice(g * 8 // group, (g + 1) * 8 // group)
+        sums = np.einsum("nchw,cij->nhiwj", x[:, own].astype(np.float64), w[own, m])
+        expected[:, g * 3 + m] = sums.reshape(2, *expected.shape[2:]) + bias[g * 3 + m]
+    out = run_op("ConvTranspose", x, w, bias, strides=list(tile), group=group)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+@pytest.mark.parametrize("block", [8, 1 << 16])
+def test_maxima_are_the_same_whatever_the_block(dtype: Any, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooling, "_BLOCK", block)
+    x = (normal(2, 5, 11, 9) * 20).astype(dtype)
+    least = np.iinfo(dtype).min if dtype is np.int8 else -np.inf
+    padded = np.full((2, 5, 14, 12), least, dtype)
+    padded[:, :, 2:13, 1:10] = x
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (4, 3), axis=(2, 3))[:, :, ::2, ::3]
+    out = run_op("MaxPool", x, kernel_shape=[4, 3], strides=[2, 3], pads=[2, 1, 1, 2])
+    np.testing.assert_array_equal(out, windows.max(axis=(4, 5)))
