@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ortpkg.api.array_files import read_npz
 from ortpkg.api.run_limits import SharedRunOptions
+from ortpkg.benchmarking.accuracy import DEFAULT_TOLERANCE, is_within, largest_difference
 from ortpkg.errors import PackageError, PackageFormatError, UsageError, quoted
 from ortpkg.package.documents import read_document
 from ortpkg.package.samples import Display, DisplayKind, SampleSet, Tolerance
@@ -20,8 +21,6 @@ from ortpkg.session.options import RunOptions
 
 Array = npt.NDArray[Any]
 
-#: What an output may differ by where the samples do not say: float32 rounding over a few hundred operations.
-DEFAULT_TOLERANCE = Tolerance(absolute=1e-4, relative=1e-3)
 _MOST_SHOWN_VALUES = 6
 _MOST_SHOWN_WORDS = 10_000
 _MOST_SHOWN_CHARACTERS = 200
@@ -180,52 +179,6 @@ def present(sample_set: SampleSet, outputs: Mapping[str, Any]) -> list[str]:
         presenter.text({name: _one(name, value, place, sample_set) for name, value in outputs.items()})
         for place in range(count)
     ]
-
-
-def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
-    """Whether shapes agree and every element is within tolerance; NaN agrees with NaN only."""
-    pair = _numbers(actual, expected)
-    if pair is None:
-        return _is_same(actual, expected)
-    return bool(np.allclose(*pair, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True))
-
-
-def largest_difference(actual: Any, expected: Array) -> float:
-    """The largest absolute difference; infinite where shapes differ or only one of two elements is NaN."""
-    pair = _numbers(actual, expected)
-    if pair is None:
-        return 0.0 if _is_same(actual, expected) else float("inf")
-    array, wanted = pair
-    with np.errstate(all="ignore"):
-        difference = np.abs(array - wanted)
-    difference = np.where((array == wanted) | (np.isnan(array) & np.isnan(wanted)), 0.0, difference)
-    return float(np.nan_to_num(difference, nan=np.inf).max(initial=0.0))
-
-
-def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
-    """Both as float64 or complex128; None where shapes differ or one of them holds no numbers."""
-    if not isinstance(actual, np.ndarray | np.generic):
-        return None
-    array = np.asarray(actual)
-    if expected.dtype.kind == "V" and expected.dtype.fields is None and expected.dtype.itemsize == array.dtype.itemsize:
-        expected = expected.view(array.dtype)  # npy files hold bfloat16 and its like as raw bytes
-    if array.shape != expected.shape or not (_is_number(array.dtype) and _is_number(expected.dtype)):
-        return None
-    wide = np.complex128 if "c" in (array.dtype.kind, expected.dtype.kind) else np.float64
-    return array.astype(wide), expected.astype(wide)
-
-
-def _is_number(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "fciub" or dtype.isbuiltin == 2  # 2: a type that an extension adds, such as bfloat16
-
-
-def _is_same(actual: Any, expected: Array) -> bool:
-    if not isinstance(actual, np.ndarray | np.generic) or np.shape(actual) != expected.shape:
-        return False
-    array = np.asarray(actual)
-    if _is_number(array.dtype) or _is_number(expected.dtype):
-        return False
-    return bool(np.array_equal(array.astype(str), expected.astype(str)))
 
 
 def _read(path: Path) -> dict[str, Array]:

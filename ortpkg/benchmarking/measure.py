@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ortpkg.benchmarking.accuracy import Distance, distance, farthest
+from ortpkg.benchmarking.accuracy import DEFAULT_TOLERANCE, Distance, distance, farthest
 from ortpkg.benchmarking.array_file import read_arrays, write_arrays
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.run_statistics import RunTimes, run_times
@@ -39,9 +39,11 @@ class Plan:
         repeat, duration_s: at least so many timed runs of each candidate, for at least so long; over all rounds.
         rounds: child processes per candidate.
         most_s: a candidate's timed runs end after so long, over all rounds, but not before one run per round.
-        timeout_s: a child that takes longer hangs.
+        timeout_s: a child that takes longer is ended.
         threads: for every backend.
-        memory_limit_nbytes: a child that holds more is ended (Linux); None: no limit.
+        memory_limit_nbytes: a child that holds more is ended; None: no limit.
+        patience_s, generous_nbytes: limits that are as large hold anything that a variant should take, so that passing
+            them is its fault: it hangs, or it fails. Passing a narrower one, which somebody chose, is not.
         check_s: how long a candidate's outputs are compared.
     """
 
@@ -52,6 +54,8 @@ class Plan:
     timeout_s: float = 120.0
     threads: int = 1
     memory_limit_nbytes: int | None = None
+    patience_s: float = 120.0
+    generous_nbytes: int | None = None
     check_s: float = 10.0
 
 
@@ -82,6 +86,7 @@ class Outcome(StrEnum):
     CRASHED = "crashed"
     HUNG = "hung"
     FAILED = "failed"
+    OVER_LIMIT = "over the limit"
     FELL_BACK = "fell back"
     SKIPPED = "skipped"
     INTERRUPTED = "not measured"
@@ -246,7 +251,7 @@ def _measure(
         "spawned_ns": time.monotonic_ns(),
     }
     answer = call_in_child(_FUNCTION, arguments, timeout_s=plan.timeout_s, memory_limit_nbytes=plan.memory_limit_nbytes)
-    failure = _failure_of(state.candidate, workload, answer)
+    failure = _over_limit(state.candidate, plan, answer) or _failure_of(state.candidate, workload, answer)
     if failure is not None:
         state.ended = failure
         return []
@@ -261,6 +266,21 @@ def _measure(
     if workload.expected:
         _compare(state, workload, actual)
     return actual
+
+
+def _over_limit(candidate: Candidate, plan: Plan, answer: ChildResult) -> CandidateResult | None:
+    """That it passed a limit which somebody chose, and which says nothing against it."""
+    limit_nbytes, generous_nbytes = plan.memory_limit_nbytes, plan.generous_nbytes
+    is_narrow = {
+        ChildOutcome.TIMED_OUT: plan.timeout_s < plan.patience_s,
+        ChildOutcome.TOO_MUCH_MEMORY: limit_nbytes is not None
+        and generous_nbytes is not None
+        and limit_nbytes < generous_nbytes,
+    }
+    if not is_narrow.get(answer.outcome, False):
+        return None
+    reason = f"not measured: over the limit: {answer.reason}; it is not quarantined"
+    return CandidateResult(candidate=candidate, outcome=Outcome.OVER_LIMIT, reason=reason)
 
 
 def _failure_of(candidate: Candidate, workload: Workload, answer: ChildResult) -> CandidateResult | None:
@@ -310,10 +330,6 @@ def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str,
 
 def _tolerances(candidate: Candidate, expected: Feed) -> dict[str, Tolerance]:
     return {name: candidate.tolerances.get(name, DEFAULT_TOLERANCE) for name in expected}
-
-
-#: What an output may differ by where the samples do not say: float32 rounding over a few hundred operations.
-DEFAULT_TOLERANCE = Tolerance(absolute=1e-4, relative=1e-3)
 
 
 def _result_of(state: _Progress) -> CandidateResult:

@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.api.sample_runner import is_within, largest_difference, present, run_samples
+from ortpkg.api.sample_runner import present, run_samples
+from ortpkg.benchmarking.accuracy import is_within, largest_difference
 from ortpkg.errors import PackageError, PackageFormatError
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.package.samples import Display, DisplayKind, Labels, SampleSet, Tolerance
@@ -142,6 +143,7 @@ NAN = float("nan")
         (np.array([1.0, NAN]), np.array([1.0, 2.0]), float("inf")),
         (np.array([1.0]), np.array([1.0, 1.0]), float("inf")),
         (np.array([np.inf]), np.array([np.inf]), 0.0),
+        (np.array([np.inf]), np.array([1.0]), float("inf")),
         (np.array([True]), np.array([False]), 1.0),
         (np.array([1 + 2j]), np.array([1 + 5j]), 3.0),
         (np.array([1, 2], ml_dtypes.bfloat16), np.array([1, 4], ml_dtypes.bfloat16).view("V2"), 2.0),
