@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from ortpkg.authoring.removal import files_of_variants
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.devices.hardware import DeviceType
-from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.ep_names import PREPACK_EP, stated_ep
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.digests import list_files
@@ -32,6 +33,7 @@ from ortpkg.package.recovery import recover
 from ortpkg.package.sidecar import SAMPLES
 from ortpkg.package.transaction import DocumentChange, commit_change, create_package
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
+from ortpkg.selection.wishes import ep_named
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +42,8 @@ logger = logging.getLogger(__name__)
 class Wanted:
     """Which variants are kept: those named, and those that could run on one of the devices by one of the EPs.
 
-    A variant that does not say what it needs could run anywhere. Empty ``devices`` or ``eps`` mean any; all three empty
+    A variant that does not say what it needs could run anywhere; an EP for one kind of device (CUDA) says it. Empty
+    ``devices`` or ``eps`` mean any; all three empty
     are refused.
     """
 
@@ -91,14 +94,14 @@ def slim(
             ``output``, or the disk is full.
         UnknownComponentError: no variant has that name.
         DigestMismatchError: a file is damaged.
-        UsageError: nothing says what to keep, or an unknown device.
+        UsageError: nothing says what to keep, or an unknown device or execution provider.
         PackageError: ``root`` is no valid package.
         PackageBusyError: another command does not finish changing it.
     """
     notify = notify or logger.warning
     wanted = _checked(Wanted(devices=tuple(devices), eps=tuple(eps), variants=tuple(variants)))
     source = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
-    open_package(source)
+    wanted = _with_full_ep_names(wanted, open_package(source))
     if output is not None:
         target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
         check_intact(source, notify=notify, progress=progress)
@@ -136,7 +139,8 @@ def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
     named = named_device_types(*option) if option is not None else None
     if named is not None:
         return named
-    return frozenset({DeviceType.CPU}) if stated_ep(variant.constraints.ep) == CPU_EP else frozenset(DeviceType)
+    implied = IMPLIED_DEVICE_TYPES.get(stated_ep(variant.constraints.ep) or "")
+    return frozenset(DeviceType) if implied is None else frozenset({implied})
 
 
 def _checked(wanted: Wanted) -> Wanted:
@@ -148,9 +152,15 @@ def _checked(wanted: Wanted) -> Wanted:
             raise UsageError(f"device {quoted(device)} is none of {', '.join(known)}{did_you_mean(device, known)}")
     return Wanted(
         devices=tuple(device.lower() for device in wanted.devices),
-        eps=tuple(map(resolve_ep_name, wanted.eps)),
+        eps=wanted.eps,
         variants=wanted.variants,
     )
+
+
+def _with_full_ep_names(wanted: Wanted, package: PackageInfo) -> Wanted:
+    stated = {stated_ep(variant.constraints.ep) for variant in _variants(package)}
+    named = {PREPACK_EP, *filter(None, stated)}
+    return replace(wanted, eps=tuple(ep_named(ep, named) for ep in wanted.eps))
 
 
 def _kept(package: PackageInfo, wanted: Wanted, notify: Notify) -> list[VariantInfo]:

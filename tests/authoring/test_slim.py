@@ -14,6 +14,8 @@ from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.slim import slim
+from ortpkg.devices.hardware import DeviceType
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.errors import AuthoringError, DigestMismatchError, Severity, UnknownComponentError, UsageError
 from ortpkg.package.digests import check_digests, compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo
@@ -63,6 +65,27 @@ def test_keeps_what_suits(package: Path, wanted: dict[str, list[str]], left: lis
     assert sorted(path.name for path in (package / "models/model").iterdir() if path.is_dir()) == sorted(left)
     assert check_digests(package) == ()
     assert json.loads((package / "manifest.json").read_bytes()).get("schema_version") == form
+
+
+@pytest.mark.parametrize(("ep", "implied"), IMPLIED_DEVICE_TYPES.items())
+def test_an_ep_for_one_kind_of_device_goes_unless_that_is_asked_for(
+    ep: str, implied: DeviceType, tmp_path: Path, make_model: ModelMaker
+) -> None:
+    eps = {"asked": ep, "several": "DmlExecutionProvider", "plug-in": "MyExecutionProvider", "any": None}
+    models = [NewVariant(model=make_model(name), ep=each) for name, each in eps.items()]
+    root = create(tmp_path / "p", models, notify=lambda _: None).root
+
+    for device in DeviceType:
+        report = slim(root, devices=[device], output=tmp_path / device, notify=lambda _: None)
+        expected = ["asked"] * (device is implied) + ["several", "plug-in", "any"]
+        assert names_of(report.package) == expected
+
+
+def test_an_ep_that_only_the_package_knows_can_be_asked_for(tmp_path: Path, make_model: ModelMaker) -> None:
+    models = [NewVariant.for_cpu(make_model("a")), NewVariant(model=make_model("b"), ep="MyExecutionProvider")]
+    root = create(tmp_path / "p", models, notify=lambda _: None).root
+
+    assert names_of(slim(root, eps=["MyExecutionProvider"]).package) == ["b"]
 
 
 def test_a_new_package_is_what_slimming_in_place_gives(package: Path, tmp_path: Path) -> None:
@@ -158,6 +181,8 @@ def test_refuses_what_names_nothing(package: Path) -> None:
         slim(package, devices=["gpuu"])
     with pytest.raises(UnknownComponentError, match=r"has no variant 'cudaa' \(did you mean 'cuda'\?\)"):
         slim(package, variants=["cudaa"])
+    with pytest.raises(UsageError, match=r"no execution provider 'cudda'; did you mean 'CUDAExecutionProvider'\?"):
+        slim(package, eps=["cpu", "cudda"])
     with pytest.raises(AuthoringError, match=r"every variant .* is wanted"):
         slim(package, devices=["cpu", "gpu", "npu"])
 
