@@ -122,10 +122,12 @@ class ExecutionProvider(ABC):
         options: as the caller or the package gave them.
         backend: what provides it here: "embedded", "openvino", "onnxruntime", a plug-in's name; "" where not known yet.
         is_requested: whether the caller asked for it; the embedded CPU provider joins every session unasked.
+        computes_natively: whether what it fuses is computed by a native library with threads of its own.
     """
 
     backend: str = ""
     is_requested: bool = True
+    computes_natively: bool = False
 
     def __init__(self, name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None):
         self.name = name

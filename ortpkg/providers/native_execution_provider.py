@@ -46,6 +46,8 @@ _MOST_NAMES_SHOWN = 5
 class NativeExecutionProvider(CompilingProvider):
     """An execution provider on one native library. Sub-graphs (If, Loop) go along inside their nodes where it can."""
 
+    computes_natively = True
+
     def __init__(
         self,
         name: str,

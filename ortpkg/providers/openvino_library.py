@@ -165,9 +165,9 @@ class _OpenVinoModel:
             request = self._compiled.create_infer_request()
         feeds = dict(zip(self._slots, inputs, strict=True))
         if context.is_watched:
-            results = run_watched(context, lambda: request.infer(feeds), request.cancel)
+            results = run_watched(context, lambda: request.infer(feeds, share_inputs=True), request.cancel)
         else:
-            results = request.infer(feeds)
+            results = request.infer(feeds, share_inputs=True)  # nobody writes to them before it returns
         with self._lock:
             self._idle.append(request)
         # Copies already (share_outputs is off): the request's own buffers are overwritten by its next call.

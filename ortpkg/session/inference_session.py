@@ -104,6 +104,8 @@ class InferenceSession:
         names = [name for name in graph.inputs if name not in graph.initializers]
         defaults = [name for name in graph.inputs if name in graph.initializers]
         self._state = create_session_state(model, self._options, self._providers, self._profiler)
+        native = {provider.name for provider in self._providers if provider.computes_natively}
+        self._is_native = all(each.fused_node and each.provider in native for each in self._state.partitions)
         self._inputs = node_args(graph, names)
         self._overridable = node_args(graph, defaults)
         self._all_inputs = node_args(graph, graph.inputs)
@@ -141,8 +143,11 @@ class InferenceSession:
         executable = self._state.executable
         wanted = None if positions is None else [executable.plan.outputs[position] for position in positions]
         start_ns = time.perf_counter_ns()
-        with self._library_threads(), blas_threads(self._options.intra_op_num_threads):
+        if self._is_native:  # threads are the library's matter; setting numpy's would cost as much as a small model
             results = executable.run(feeds, (), control, wanted)
+        else:
+            with self._library_threads(), blas_threads(self._options.intra_op_num_threads):
+                results = executable.run(feeds, (), control, wanted)
         if self._profiler is not None:
             self._profiler.record("model_run", "Session", start_ns)
         return results
