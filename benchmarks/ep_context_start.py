@@ -1,0 +1,94 @@
+"""Session creation on OpenVINO: from a context, compiled afresh, and with OpenVINO's own cache directory, in turns.
+
+    python -m benchmarks.ep_context_start [--rounds N] MODEL.onnx ...
+
+The context model is made first, with its binary beside it. What is timed of it includes the check of its digests, as
+of the second start: the first one also reads the whole binary, and loads it in a child process. Goal: at most 1.2 times
+the time with the cache directory, and 20 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import openvino
+
+import ortpkg
+from ortpkg.ep_names import OPENVINO_EP
+
+_F32 = {"INFERENCE_PRECISION_HINT": "f32"}
+_GOAL_RATIO = 1.2
+_GOAL_S = 0.020
+#: A younger file is hashed at every start.
+_SETTLING_S = 2.5
+
+
+def measure(path: Path, rounds: int) -> None:
+    """Prints one line for a model."""
+    with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
+        context, cache = Path(folder) / "model_ctx.onnx", Path(folder) / "cache"
+        os.environ["ORTPKG_CACHE_DIR"] = str(Path(folder) / "ortpkg")
+        make_context(path, context)
+        time.sleep(_SETTLING_S)
+        first_s = _timed(lambda: ortpkg.InferenceSession(context, providers=[OPENVINO_EP]).close())
+        contenders: dict[str, Callable[[], object]] = {
+            "context": lambda: ortpkg.InferenceSession(context, providers=[OPENVINO_EP]).close(),
+            "cache directory": lambda: _with_cache(path, cache),
+            "afresh": lambda: ortpkg.InferenceSession(path, providers=[OPENVINO_EP]).close(),
+        }
+        for call in contenders.values():
+            call()
+        times = {name: [_timed(call)] for name, call in contenders.items()}
+        for _ in range(rounds - 1):
+            for name, call in contenders.items():
+                times[name].append(_timed(call))
+    own, cached, afresh = (statistics.median(times[name]) for name in contenders)
+    over = sorted(
+        mine - _GOAL_RATIO * theirs for mine, theirs in zip(times["context"], times["cache directory"], strict=True)
+    )
+    median_over_s = statistics.median(over)
+    print(
+        f"{path.stem}: context {own:.3f} s (the first time {first_s:.3f} s), cache directory {cached:.3f} s, "
+        f"afresh {afresh:.3f} s; over 1.2 times the cache directory: {median_over_s * 1000:+.0f} ms "
+        f"({over[len(over) // 4] * 1000:+.0f} to {over[-1 - len(over) // 4] * 1000:+.0f}), "
+        f"goal +20: {'met' if median_over_s <= _GOAL_S else 'missed'}"
+    )
+
+
+def make_context(path: Path, context: Path) -> None:
+    """Compiles a model into a context model."""
+    options = ortpkg.SessionOptions()
+    options.add_session_config_entry("ep.context_enable", "1")
+    options.add_session_config_entry("ep.context_file_path", str(context))
+    ortpkg.InferenceSession(path, options, providers=[OPENVINO_EP]).close()
+
+
+def _with_cache(path: Path, cache: Path) -> object:
+    core = openvino.Core()
+    core.set_property({"CACHE_DIR": str(cache)})
+    return core.compile_model(str(path), "CPU", _F32)
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--rounds", type=int, default=9)
+    arguments = parser.parse_args()
+    for path in arguments.models:
+        measure(path, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
