@@ -17,7 +17,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.asset_sharing import check_can_have_assets
 from ortpkg.authoring.dedup import carry_out_assets
 from ortpkg.authoring.document_edits import (
@@ -244,6 +244,8 @@ def _adding(
     _warn_of_missing_ep([prepared], package.format, notify)
     signature = prepared.files.facts.signature if prepared.files.facts else None
     overall = overall_values_after(package, joining={component: signature}) if existing is None else None
+    if existing is None and package.components and package.format is not PackageFormat.COMPONENT:
+        notify("onnxruntime 1.26 and 1.27 open packages with one component model only")
     return PackageChange(
         documents=adding_variant(package, component, prepared.name, prepared.entry, overall),
         new_directories={variant_folder(package, component, prepared.name): prepared.files.sources},
@@ -305,7 +307,20 @@ def _check_agreement(
                 if not force:
                     raise AuthoringError(f"{message} (force adds it nevertheless)")
                 notify(message)
+        _warn_of_fixed_dimensions(variant.name, ours, seen, notify)
         seen.append((variant.name, ours))
+
+
+def _warn_of_fixed_dimensions(
+    name: str, ours: ModelSignature, siblings: Sequence[tuple[str, ModelSignature]], notify: Notify
+) -> None:
+    """Says (as ORT121 does) with which other variant no feed is shared; of several, the first."""
+    for other, theirs in siblings:
+        found = [] if differences(ours, theirs) else fixed_dimension_differences(ours, theirs)
+        for difference in found:
+            notify(f"variant {quoted(name)} differs from {quoted(other)}: {difference}; no feed suits both")
+        if found:
+            return
 
 
 def _warn_of_missing_ep(prepared: Sequence[PreparedVariant], form: PackageFormat, notify: Notify) -> None:

@@ -32,6 +32,7 @@ from ortpkg.authoring.checks.release_checks import (
     check_release_opens,
     check_release_reads_models,
     check_release_selects,
+    check_several_components,
     check_universal_target,
 )
 from ortpkg.authoring.checks.sample_checks import check_samples
@@ -117,6 +118,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
     ),
     "release selects": PackageCheck(check_release_selects, (rules.RELEASE_NEVER_SELECTS,)),
     "release reads models": PackageCheck(check_release_reads_models, (rules.RELEASE_MODEL_TOO_NEW,)),
+    "several components": PackageCheck(check_several_components, (rules.SEVERAL_COMPONENTS,)),
     "universal": PackageCheck(check_universal_target, (rules.UNIVERSAL_GENERATIONS, rules.UNIVERSAL_ONE_COMPONENT)),
 }
 """What is checked, in the order in which findings are listed."""
@@ -139,7 +141,8 @@ def validate(
         targets: readers (``rules.TARGETS``) to say of what they would do with the package; such findings name them.
         select, ignore: ids of rules, or prefixes of ids ("ORT1"), that are wanted or not; the longest one that fits a
             rule decides. Errors that keep the package from being opened are always among the findings.
-        compat: "onnxruntime-1.31": of the documents, only what keeps that release from opening them is an error.
+        compat: "onnxruntime-1.31" (or "onnxruntime-1.30", for 1.28 to 1.30): of the documents, only what keeps that
+            release from opening them is an error.
         allow_external_paths: follow paths out of a package whose layout is "installed".
         progress: called with (file, bytes done, bytes in total) while files are hashed.
 

@@ -9,7 +9,7 @@ checks them is in ``package_checks.py``.
 from __future__ import annotations
 
 from ortpkg.errors import Severity
-from ortpkg.package.rules import COMPONENT_KEYS, Rule
+from ortpkg.package.rules import COMPONENT_KEYS, METADATA_KEYS, Rule
 
 ONNXRUNTIME_1_27 = "onnxruntime-1.27"
 ONNXRUNTIME_1_31 = "onnxruntime-1.31"
@@ -455,6 +455,21 @@ RELEASE_MODEL_TOO_NEW = Rule(
     example='ir_version: 14, opset_import {domain: "" version: 28}',
     targets=(*_RELEASES, GENAI, UNIVERSAL),
 )
+SEVERAL_COMPONENTS = Rule(
+    id="ORT704",
+    title="A package for onnxruntime 1.26 and 1.27 has one component model",
+    explanation=(
+        "onnxruntime 1.26 and 1.27, for which such a package is written too, refuse one with several component models; "
+        "ortpkg and, with the keys of the component generation, later releases open it."
+    ),
+    remedy=(
+        "make a package of its own for each component model, or, where 1.26 and 1.27 do not matter, convert it with "
+        "ortpkg convert --to component"
+    ),
+    example='{"schema_version": "1.1000", "component_models": ["encoder", "decoder"], "components": {...}}',
+    severity=Severity.WARNING,
+    formats=METADATA_KEYS,
+)
 UNIVERSAL_GENERATIONS = Rule(
     id="ORT710",
     title="A universal package has the keys of both generations",
@@ -522,6 +537,7 @@ AUTHORING_RULES: tuple[Rule, ...] = (
     RELEASE_REFUSES,
     RELEASE_NEVER_SELECTS,
     RELEASE_MODEL_TOO_NEW,
+    SEVERAL_COMPONENTS,
     UNIVERSAL_GENERATIONS,
     UNIVERSAL_ONE_COMPONENT,
 )

@@ -43,8 +43,7 @@ class Wanted:
     """Which variants are kept: those named, and those that could run on one of the devices by one of the EPs.
 
     A variant that does not say what it needs could run anywhere; an EP for one kind of device (CUDA) says it. Empty
-    ``devices`` or ``eps`` mean any; all three empty
-    are refused.
+    ``devices`` or ``eps`` mean any; all three empty are refused.
     """
 
     devices: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, PackageBusyError, PackageNotFoundError
-from ortpkg.package.package_info import Constraints
+from ortpkg.package.package_info import Constraints, PackageFormat
 from ortpkg.package.package_lock import lock_package
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
@@ -198,6 +198,35 @@ def test_a_fixed_dimension_where_another_is_symbolic_is_fine(package: Path, make
     info = add_variant(package, make_model("b", signature="(float[1, 4] x) => (float[1, 4] y)"))
 
     assert len(info.components[0].variants) == 2
+
+
+def test_warns_of_dimensions_that_are_fixed_at_different_sizes(tmp_path: Path, make_model: ModelMaker) -> None:
+    root = create(tmp_path / "p", [NewVariant(model=make_model("a"), ep="cpu")]).root
+    wider = make_model("b", signature="(float[batch, 256] x) => (float[batch, 256] y)")
+    told: list[str] = []
+
+    add_variant(root, wider, ep="cuda", notify=told.append)
+
+    said = [each.message for each in validate(root) if each.rule == "ORT121"]
+    assert said[0] == "variant 'b' differs from 'a': input 'x' has the fixed dimension 256 at axis 1, not 4"
+    assert told == [f"{each}; no feed suits both" for each in said]
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("form", PackageFormat)
+def test_warns_of_a_second_component_that_old_releases_refuse(
+    form: PackageFormat, tmp_path: Path, make_model: ModelMaker
+) -> None:
+    root = create(tmp_path / "p", [NewVariant(model=make_model("a"), ep="cpu")], form=form).root
+    told: list[str] = []
+
+    add_variant(root, make_model("b"), component="model", ep="cuda", notify=told.append)
+    assert told == []
+    add_variant(root, make_model("c"), component="second", ep="cpu", notify=told.append)
+
+    is_said = form is not PackageFormat.COMPONENT
+    assert told == ["onnxruntime 1.26 and 1.27 open packages with one component model only"] * is_said
+    assert ("ORT704" in {each.rule for each in validate(root)}) == is_said
 
 
 def test_refuses_a_name_that_is_taken(package: Path, make_model: ModelMaker) -> None:

@@ -88,6 +88,15 @@ def check_universal_target(package: CheckedPackage) -> Iterator[Finding]:
         yield _of_manifest(rules.UNIVERSAL_ONE_COMPONENT, f"there are {len(info.components)} component models: {names}")
 
 
+def check_several_components(package: CheckedPackage) -> Iterator[Finding]:
+    """Packages that are written for onnxruntime 1.26 and 1.27 too have one component model."""
+    components = package.info.components
+    if len(components) > 1 and package.info.format is not PackageFormat.COMPONENT:
+        names = listed([component.name for component in components])
+        message = f"onnxruntime 1.26 and 1.27 refuse a package with {len(components)} component models: {names}"
+        yield finding(rules.SEVERAL_COMPONENTS, MANIFEST, message)
+
+
 def _refusals_of_1_31(root: Path) -> Iterator[Refusal]:
     try:
         package, findings = check_package(root, compat=ONNXRUNTIME_1_31)

@@ -77,6 +77,12 @@ def _variants(tree: Tree) -> dict[str, Any]:
     return found
 
 
+def _two_components(tree: Tree) -> None:
+    tree["manifest.json"]["component_models"].append("n")
+    tree["manifest.json"]["components"]["n"] = "models/n/metadata.json"
+    tree |= {name.replace("models/m/", "models/n/"): content for name, content in tree.items() if "/m/" in name}
+
+
 def _add_variant(tree: Tree, name: str, body: dict[str, Any]) -> None:
     _variants(tree)[name] = body
     tree[f"{name}/model.onnx"] = model()
@@ -585,6 +591,12 @@ RELEASE_CASES = (
         change=_file("models/m/gpu/model.onnx", model(ir_version=14)),
         message="has IR version 14; the newest that is read is 13",
         target=ONNXRUNTIME_1_27,
+    ),
+    RuleCase(
+        rule=rules.SEVERAL_COMPONENTS,
+        good=universal_tree,
+        change=_two_components,
+        message="onnxruntime 1.26 and 1.27 refuse a package with 2 component models: 'm', 'n'",
     ),
     RuleCase(
         rule=rules.UNIVERSAL_GENERATIONS,
