@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 
 from ortpkg.authoring.create import create
@@ -20,6 +16,7 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.package.digests import compute_digests, dump_digests
 from ortpkg.package.documents import dump_document
 from ortpkg.package.sidecar import DIGESTS_FILE
+from scripts.arrays import write_arrays
 from scripts.digits.data import Scans
 from scripts.digits.graph_builder import INPUT, OUTPUT
 from scripts.digits.model_card import model_card
@@ -29,9 +26,6 @@ from scripts.digits.variants import Variant
 COMPONENT = "classifier"
 MODEL_FILE = "model.onnx"
 MODEL_VERSION = "1.0.0"
-
-_FIRST_DATE_OF_ZIP = (1980, 1, 1, 0, 0, 0)
-_UNIX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +94,9 @@ def _add_measurements(path: Path, variants: tuple[WrittenVariant, ...]) -> None:
 
 def _write_samples(folder: Path, variants: tuple[Variant, ...], held_out: Scans, expected: Array) -> None:
     folder.mkdir()
-    _write_arrays(folder / "held_out_inputs.npz", {INPUT: held_out.images})
-    _write_arrays(folder / "held_out_outputs.npz", {OUTPUT: expected.astype(np.float32)})
-    _write_arrays(folder / "held_out_labels.npz", {"labels": held_out.labels})
+    write_arrays(folder / "held_out_inputs.npz", {INPUT: held_out.images})
+    write_arrays(folder / "held_out_outputs.npz", {OUTPUT: expected.astype(np.float32)})
+    write_arrays(folder / "held_out_labels.npz", {"labels": held_out.labels})
     reference, *others = variants
     sample = {
         "name": "held-out",
@@ -122,15 +116,3 @@ def _write_samples(folder: Path, variants: tuple[Variant, ...], held_out: Scans,
 
 def _tolerances(variant: Variant) -> dict[str, dict[str, float]]:
     return {OUTPUT: {"absolute": variant.absolute_tolerance, "relative": variant.relative_tolerance}}
-
-
-def _write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Writes a compressed npz whose bytes depend on the arrays (and zlib's version) alone, not on time or platform."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, array in arrays.items():
-            entry = zipfile.ZipInfo(f"{name}.npy", date_time=_FIRST_DATE_OF_ZIP)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.create_system = _UNIX
-            entry.external_attr = 0o644 << 16
-            with archive.open(entry, "w") as stream:
-                np.lib.format.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)
