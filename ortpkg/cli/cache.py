@@ -113,7 +113,8 @@ def _list(ep: str | None, output: Output) -> int:
         ],
     )
     total = sum(each.nbytes for each in entries)
-    output.note(f"{len(entries)} contexts, {nbytes_text(total)}, in {context_cache_directory()}")
+    plural = "" if len(entries) == 1 else "s"
+    output.note(f"{len(entries)} context{plural}, {nbytes_text(total)}, in {context_cache_directory()}")
     return ExitCode.DONE
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.errors import EpContextError, quoted
+from ortpkg.providers.ep_context_checks import Stamp, file_stamp
 from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, write_context_file
 
 
@@ -21,6 +22,14 @@ class _Binary:
 
     path: Path
     entries: dict[str, ContextEntry] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """What is left of a binary that was loaded, and what the file was then."""
+
+    entries: dict[str, ContextEntry]
+    stamp: Stamp | None
 
 
 class EpContextWorkspace:
@@ -34,7 +43,7 @@ class EpContextWorkspace:
         self._ep_name = ep_name
         self._lock = threading.Lock()
         self._growing: _Binary | None = None
-        self._loaded: dict[Path, dict[str, ContextEntry]] = {}
+        self._loaded: dict[Path, _Loaded] = {}
 
     # --- generation --------------------------------------------------------------------------------------------------
 
@@ -85,23 +94,34 @@ class EpContextWorkspace:
         Raises EpContextError where the file has no such context or is damaged.
         """
         with self._lock:
-            left = self._loaded.get(path)
-            if left is not None and name in left:
+            left = self._left(path)
+            if name in left:
                 found = left.pop(name)
                 if not left:
                     del self._loaded[path]
                 return found
+            stamp = file_stamp(path)
             file = load(path)
             entries = {each: file.entry(each) for each in file.names if each != name}
             found = file.entry(name)
             if entries:
-                self._loaded[path] = entries
+                self._loaded[path] = _Loaded(entries, stamp)
             return found
 
     def holds(self, path: Path, name: str) -> bool:
         """Whether the context of that partition of the file at ``path`` waits to be taken."""
         with self._lock:
-            return name in self._loaded.get(path, {})
+            return name in self._left(path)
+
+    def _left(self, path: Path) -> dict[str, ContextEntry]:
+        """What waits to be taken of the file; nothing where another file has taken its place."""
+        loaded = self._loaded.get(path)
+        if loaded is None:
+            return {}
+        if file_stamp(path) not in (None, loaded.stamp):
+            del self._loaded[path]
+            return {}
+        return loaded.entries
 
     def clear(self) -> None:
         """Forgets loaded contexts that no session has taken."""

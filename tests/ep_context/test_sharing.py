@@ -181,3 +181,20 @@ def test_sessions_of_a_group_map_one_set_of_weights(tmp_path: Path) -> None:
         state_of(context, provider, ep_share_ep_contexts="1")
         addresses |= {each.graph.initializers["w"].numpy().ctypes.data for each in seen}
     assert len(addresses) == 1
+
+
+@pytest.mark.requirement("E53")
+def test_what_an_older_binary_left_is_not_taken_for_a_newer_one(models: list[Path]) -> None:
+    paths = generate(models)
+    state_of(paths[0], FakeCompiler(), ep_share_ep_contexts="1")  # leaves the contexts of the others
+    for path in (*paths, models[0].parent / "net_fake.bin"):
+        path.unlink()
+    for model in models:
+        proto = onnx.load(model)
+        (w,) = (tensor for tensor in proto.graph.initializer if tensor.name == "w")
+        w.CopyFrom(numpy_helper.from_array(np.zeros((3, 3), np.float32), "w"))
+        onnx.save(proto, model)
+    generate(models)
+    expected = run(state_of(models[1], FakeCompiler()), X)[0]
+    found = run(state_of(paths[1], FakeCompiler(), ep_share_ep_contexts="1"), X)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
