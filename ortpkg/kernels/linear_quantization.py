@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.kernels import intra_op
 from ortpkg.kernels.axes import normalized_axis
 from ortpkg.kernels.cast import converted
 from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.scratch import Slot, take_scratch
+from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 _FLOAT32 = np.dtype(np.float32)
+#: Elements per block: what stays in cache, as float32.
+_BLOCK = 1 << 16
 _SUB_BYTE_RANGES: dict[np.dtype[Any], tuple[int, int]] = {
     numpy_dtype(ElementType.UINT4): (0, 15),
     numpy_dtype(ElementType.INT4): (-8, 7),
@@ -66,13 +71,46 @@ def quantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | No
 
     The division is in ``scale``'s type. NaN becomes the least integer.
     """
-    divided = np.asarray(np.divide(x.astype(scale.dtype, copy=False), scale))
     limits = integer_range(out.dtype)
+    is_whole = out.dtype not in _SUB_BYTE_RANGES and out.dtype.itemsize <= np.dtype(np.int16).itemsize
+    if limits is not None and x.dtype == scale.dtype == _FLOAT32 and is_whole:
+        _quantize_floats(out, x, scale, zero_point, limits)
+        return
+    divided = np.asarray(np.divide(x.astype(scale.dtype, copy=False), scale))
     if limits is None:
         shifted = divided if zero_point is None else divided.astype(_FLOAT32) + zero_point.astype(_FLOAT32)
         np.copyto(out, converted(shifted, out.dtype, saturate=saturate), casting="unsafe")
         return
     round_into(out, divided, zero_point)
+
+
+def _quantize_floats(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, limits: tuple[int, int]) -> None:
+    """float32 to whole-byte integers in scratch, a block at a time where one scale and zero point serve all."""
+    point = None if zero_point is None else zero_point.astype(_FLOAT32)
+    low, high = np.float32(limits[0]), np.float32(limits[1])
+
+    def quantize(target: Tensor, values: Tensor) -> None:
+        (work,) = take_scratch(Slot.TASK, (values.shape, _FLOAT32))
+        np.divide(values, scale, out=work)
+        np.rint(work, out=work)
+        if point is not None:
+            np.add(work, point, out=work)
+        np.fmin(np.fmax(work, low, out=work), high, out=work)  # fmax replaces NaN, whose conversion is undefined
+        np.copyto(target, work, casting="unsafe")
+
+    is_flat = x.flags.c_contiguous and out.flags.c_contiguous and scale.size == 1 and (point is None or point.size == 1)
+    if not is_flat:
+        with small_ufunc_buffers():
+            quantize(out, x)
+        return
+    scale, point = scale.reshape(()), point if point is None else point.reshape(())
+    values, targets = x.reshape(-1), out.reshape(-1)
+
+    def run(number: int) -> None:
+        place = slice(number * _BLOCK, (number + 1) * _BLOCK)
+        quantize(targets[place], values[place])
+
+    intra_op.parallel_for(-(-values.size // _BLOCK), run)
 
 
 def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
@@ -85,7 +123,8 @@ def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
     if zero_point is not None:
         rounded = np.asarray(np.add(rounded, zero_point.astype(rounded.dtype), out=rounded if rounded.ndim else None))
     # fmax, not maximum: it replaces NaN, whose conversion to an integer is undefined.
-    rounded = np.fmin(np.fmax(rounded, limits[0]), limits[1])
+    into = rounded if rounded.ndim and rounded.dtype == _FLOAT32 else None
+    rounded = np.fmin(np.fmax(rounded, limits[0], out=into), limits[1], out=into)
     if out.dtype in _SUB_BYTE_RANGES:
         rounded = np.asarray(rounded).astype(np.int8)
     np.copyto(out, rounded, casting="unsafe")
