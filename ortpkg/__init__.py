@@ -5,12 +5,12 @@ Public names load on first use, so that ``import ortpkg`` loads neither numpy no
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from ortpkg.version import __version__
 
+TYPE_CHECKING = False  # as type checkers know it; typing itself takes 40 ms, in which Ctrl-C would be a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from ortpkg import devices, errors
     from ortpkg.api.archive import pack, unpack
     from ortpkg.api.doctor import doctor
@@ -95,6 +95,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    import importlib  # 7 ms, which the command line spends when it hears Ctrl-C already
+
     if name in ("devices", "errors"):
         return importlib.import_module(f"ortpkg.{name}")
     if name in _LAZY:

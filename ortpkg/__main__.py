@@ -1,16 +1,17 @@
 """``python -m ortpkg`` and the ``ortpkg`` command.
 
-An interrupt ends the process with "cancelled" and exit code 130 from the first line on: what is loaded before the
-command line is watched over is what Python itself loads, and two modules that load nothing.
+An interrupt ends the process with "cancelled" and exit code 130 from the first line on: what is loaded before that is
+what Python itself loads, and modules of ours that load nothing. Importing this module is starting the program.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from contextlib import suppress
-
 from ortpkg.cli import interrupts
+
+interrupts.end_at_once()
+
+import os  # noqa: E402  # hears interrupts already, as all that follows
+import sys  # noqa: E402
 
 _CANCELLED = 130
 
@@ -45,9 +46,11 @@ def _run() -> int:
 
 
 def _say(text: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # standard error is full, gone or closed
+    try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        return  # standard error is full, gone or closed
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ortpkg.api.pipeline_session import PipelineSession
     from ortpkg.api.policy_pipeline import Profile
     from ortpkg.package.samples import SampleSet
+    from ortpkg.selection.measurements import CanaryFailure
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
 
@@ -76,7 +78,7 @@ class ModelPackage:
     Args:
         root: the package's directory (``name.ortpackage/``).
         compat: None refuses what is unsafe or means different things to different readers; "onnxruntime-1.31" accepts
-            and refuses what that release does.
+            and refuses what that release does, "onnxruntime-1.30" what 1.28 to 1.30 do.
         allow_external_paths: follow paths out of a package whose layout is "installed".
         trust: accept options from the package that can reach beyond it; say so only for a publisher you trust.
 
@@ -178,6 +180,7 @@ class ModelPackage:
         check_architecture: bool = False,
         profile: Profile | None = None,
         log: DecisionLog | None = None,
+        canary_failures: Sequence[CanaryFailure] = (),
         **limits: Unpack[LimitWishes],
     ) -> Selection:
         """Judges every variant on every EP device of a machine, with a reason for each.
@@ -193,6 +196,7 @@ class ModelPackage:
             check_architecture: evaluate ``constraints.architecture`` too.
             profile: another machine than this one: the name of a built-in profile, a file, or a profile.
             log: gets a record of the decision, a JSON object.
+            canary_failures: what was tried just now and failed, see ``ortpkg.api.canary``; not of a release's policy.
             limits: ``max_memory``, ``max_size``, ``min_precision``, ``where``, ``max_latency``, ``max_error`` and
                 ``strict_facts``, see :func:`ortpkg.selection.limits.limits_of`.
 
@@ -227,7 +231,7 @@ class ModelPackage:
             notes=(*offer.notes, *self._verification_notes()),
             limits=checked,
             sizes=sizes,
-            records=records_of(self.info, offer, machine),
+            records=records_of(self.info, offer, machine, canary_failures),
             machine=machine,
             asked_memory=offer.asked_memory,
         )
@@ -287,25 +291,34 @@ class ModelPackage:
         sess_options: SessionOptions | None = None,
         backend: str = "auto",
         verify: bool | None = None,
+        canary: bool = False,
         **wishes: Any,
     ) -> InferenceSession | PipelineSession:
         """A session on the best variant of the component, or of every component where the package is a pipeline.
 
         A package with several components, or with a pipeline.json, gives a :class:`PipelineSession` unless a component
         is named, or the package is read by the rules of a release, which knows no pipelines. ``verify`` is that of
-        :meth:`ModelVariant.create_session`, and so are the errors.
+        :meth:`ModelVariant.create_session`, and so are the errors. With ``canary`` a variant must first load and run a
+        sample in a child process; the best that does is taken (:func:`ortpkg.api.canary.best_variant_by_canary`).
         """
+        choose: Callable[..., ModelVariant] = self.best_variant
+        if canary:
+            from ortpkg.api.canary import best_variant_by_canary  # numpy, onnx and what starts children
+
+            choose = partial(
+                best_variant_by_canary, self, backend=backend, trust=self._trust, verify=verify is not False
+            )
         is_pipeline = self.info.has_pipeline or (len(self.info.components) > 1 and self.info.compat is None)
         if component is None and is_pipeline:
             # The pipeline runner loads numpy; only packages that need it pay.
             from ortpkg.api.pipeline_session import PipelineSession
 
             sessions = {
-                name: variant.create_session(sess_options, backend=backend, verify=verify)
-                for name, variant in self.best_variants(**wishes).items()
+                each.name: choose(each.name, **wishes).create_session(sess_options, backend=backend, verify=verify)
+                for each in self.info.components
             }
             return PipelineSession(self.info, sessions)
-        return self.best_variant(component, **wishes).create_session(sess_options, backend=backend, verify=verify)
+        return choose(component, **wishes).create_session(sess_options, backend=backend, verify=verify)
 
     def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
         """Compares samples.json and the files of ``sample_sets`` with digests.json.

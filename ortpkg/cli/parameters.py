@@ -97,7 +97,7 @@ CompatOption = Annotated[
     typer.Option(
         "--compat",
         metavar="R",
-        help="Accept and refuse what a release does: onnxruntime-1.31.",
+        help="Accept and refuse what a release does: onnxruntime-1.31, or onnxruntime-1.30 for 1.28 to 1.30.",
         autocompletion=complete_compat,
     ),
 ]
