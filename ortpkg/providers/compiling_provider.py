@@ -137,7 +137,7 @@ class CompilingProvider(ExecutionProvider):
         compiled, kept = [], []
         reader = EpContextReader(self.name, self.ep_context, self._mains)
         for fused in fused_nodes:
-            context_node = next((node for node in fused.body.nodes if is_ep_context(node)), None)
+            context_node = self.context_node_of(fused)
             if context_node is not None:
                 compiled.append(self._load(context_node, fused, reader))
                 if self.ep_context.enable:
@@ -151,6 +151,10 @@ class CompilingProvider(ExecutionProvider):
                 [fused.node for fused, _ in kept], [entry for _, entry in kept]
             )
         return [NodeComputeInfo(compute=_compute, create_state=_hands_out(each)) for each in compiled]
+
+    def context_node_of(self, fused: FusedNode) -> Node | None:
+        """The EPContext node that a fused node stands for; None for a partition that is to be compiled."""
+        return next((node for node in fused.body.nodes if is_ep_context(node)), None)
 
     def get_ep_context_nodes(self) -> list[Node]:
         """Writes the binary of what was compiled so far, if that was not done, and returns the nodes (E19, E20)."""

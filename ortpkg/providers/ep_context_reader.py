@@ -52,7 +52,7 @@ class EpContextReader:
     def _has(self, main: EpContextAttributes, name: str) -> bool:
         if main.embed_mode:
             return name in self._embedded_file(main).names
-        path = self._path_of(main)
+        path = self.path_of(main)
         if self._options.share and shared_workspace(self._ep_name).holds(path, name):
             return True
         return name in self._file_at(path).names
@@ -60,7 +60,7 @@ class EpContextReader:
     def _entry_of(self, main: EpContextAttributes, name: str) -> ContextEntry:
         if main.embed_mode:
             return self._embedded_file(main).entry(name)
-        path = self._path_of(main)
+        path = self.path_of(main)
         if self._options.share:
             return shared_workspace(self._ep_name).take(path, name, self._file_at)
         return self._file_at(path).entry(name)
@@ -74,8 +74,8 @@ class EpContextReader:
             self._opened[path] = open_context_file(path, ep_name=self._ep_name)
         return self._opened[path]
 
-    def _path_of(self, main: EpContextAttributes) -> Path:
-        """The context's file: relative to the model's folder, and inside it (E37, E38)."""
+    def path_of(self, main: EpContextAttributes) -> Path:
+        """The context's file: relative to the model's folder, and inside it (E37, E38); EpContextError where not."""
         location = main.context_path
         folder = self._options.model_folder
         if folder is None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -13,12 +13,23 @@ import onnx.parser
 import pytest
 
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import EpContextError, KernelNotFoundError, StatusCode
+from ortpkg.errors import CompileError, EpContextError, KernelNotFoundError, StatusCode
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import ElementType
 from ortpkg.providers import first_load
+from ortpkg.providers.compiling_provider import CompiledPartition
 from ortpkg.providers.ep_context_file import open_context_file
 from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.ep_registry import find_factory
-from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.execution_provider import (
+    ComputeCapability,
+    ExecutionProvider,
+    FusedNode,
+    GraphViewer,
+    NodeComputeInfo,
+)
+from ortpkg.providers.isolated_model import IsolatedLibrary
+from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import FakeCompiler, run, state_of
 
@@ -398,3 +409,113 @@ def test_a_group_makes_one_binary_and_the_second_session_reads_no_file(model: Pa
     second = state_of(model.parent / "other_ctx.onnx", provider(backend), ep_share_ep_contexts="1")
     first.close()
     np.testing.assert_allclose(run(second, X)[0], EXPECTED, rtol=1e-5)
+
+
+# --- contexts that onnxruntime itself has made ------------------------------------------------------------------------
+
+_FOREIGN = """
+<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
+g (float[2, 3] x) => (float[2, 3] y) {{
+    a = com.microsoft.EPContext <embed_mode = 0, source = "{source}", ep_cache_context = "{path}">(x)
+    y = Exp(a)
+}}"""
+
+
+class _OrtSession:
+    """Stands for onnxruntime's session on a provider that knows its own contexts."""
+
+    made: ClassVar[list[tuple[onnx.ModelProto, Any]]] = []
+
+    def __init__(self, data: bytes, options: Any, providers: object) -> None:
+        del providers
+        self.made.append((onnx.load_from_string(data), options))
+
+    def run(self, _outputs: object, feeds: dict[str, Any], _options: object) -> list[Any]:
+        return list(feeds.values())
+
+
+def _foreign_model(folder: Path, path: str = "qnn.bin") -> Path:
+    (folder / "qnn.bin").write_bytes(b"a context of another kind")
+    return save(_FOREIGN.format(source="QNN", path=path), folder / "foreign.onnx")
+
+
+@pytest.mark.requirement("E10", "E36")
+def test_a_model_with_contexts_of_onnxruntimes_own_passes_through_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", _OrtSession)
+    _OrtSession.made.clear()
+    path = _foreign_model(tmp_path)
+    state = state_of(path, find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {}))
+    (given, options), *_ = _OrtSession.made
+    assert [node.op_type for node in given.graph.node] == ["EPContext", "Exp"]
+    assert options.get_session_config_entry("ep.context_file_path") == str(path)
+    assert [each.op_types for each in state.partitions] == [("EPContext", "Exp")]
+    np.testing.assert_array_equal(run(state, X)[0], X)
+
+
+@pytest.mark.parametrize("location", ["../qnn.bin", "/etc/passwd"])
+def test_a_foreign_context_outside_of_the_folder_is_not_handed_on(
+    tmp_path: Path, location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", None)
+    chosen = find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {})
+    with pytest.raises(EpContextError, match="leaves the model's folder"):
+        state_of(_foreign_model(tmp_path, location), chosen)
+
+
+# --- providers that do not do what they should ------------------------------------------------------------------------
+
+
+def test_a_wrong_number_of_compute_functions_fails_the_session(model: Path) -> None:
+    class Short(FakeCompiler):
+        def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
+            return super().compile(fused_nodes)[:-1]
+
+    with pytest.raises(CompileError, match="returned 1 compute functions for 2 fused nodes"):
+        state_of(model, Short())
+
+
+def test_a_node_that_is_claimed_twice_goes_to_the_first_claim(model: Path) -> None:
+    class Greedy(FakeCompiler):
+        def get_capability(
+            self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+        ) -> list[ComputeCapability]:
+            claims = super().get_capability(viewer, types_of)
+            return [*claims, *claims]
+
+    state = state_of(model, Greedy())
+    assert sorted(name for each in state.partitions for name in each.op_types) == ["Add", "Exp", "Exp", "MatMul", "Neg"]
+    np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
+
+
+def test_a_compiler_that_raises_fails_the_session_with_its_words(model: Path) -> None:
+    class Broken(FakeCompiler):
+        def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+            raise RuntimeError(f"no tiling for {fused.node.op_type}")
+
+    with pytest.raises(CompileError, match=r"cannot compile partition .*no tiling for"):
+        state_of(model, Broken())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_isolated_library_makes_and_loads_contexts_in_its_child(model: Path, backend: str) -> None:
+    pytest.importorskip(backend)
+    name = OPENVINO_EP if backend == OPENVINO else CPU_EP
+
+    def isolated() -> ExecutionProvider:
+        return NativeExecutionProvider(name, IsolatedLibrary(name, backend=backend))
+
+    maker = isolated()
+    state_of(model, maker, ep_context_enable="1").close()
+    maker.close()
+    model.unlink()
+    loader = isolated()
+    state = state_of(model.parent / "net_ctx.onnx", loader)
+    np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
+    state.close()
+    loader.close()
