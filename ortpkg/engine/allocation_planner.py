@@ -131,6 +131,7 @@ def plan_allocations(
     sizes: Sequence[ByteSize | None],
     *,
     enable_reuse: bool = True,
+    enable_reuse_by_size: bool = True,
     parallel: bool = False,
 ) -> AllocationPlan:
     """Plans where each value of ``plan`` lies.
@@ -139,10 +140,14 @@ def plan_allocations(
         plan: the execution plan.
         sizes: by value index; None for what is not a plain tensor, or whose size nothing is known about.
         enable_reuse: whether buffers may be shared, in place or after their owner's death (``enable_mem_reuse``).
+        enable_reuse_by_size: whether the latter; without it a memory pattern may still share the bytes.
         parallel: steps may run in any order that their inputs allow: then only a value's single consumer may take its
             buffer, and dead buffers are not taken at all.
     """
-    return _Planner(plan, sizes, enable_reuse=enable_reuse, parallel=parallel).plan()
+    takes_dead_buffers = enable_reuse and enable_reuse_by_size and not parallel
+    return _Planner(
+        plan, sizes, enable_reuse=enable_reuse, takes_dead_buffers=takes_dead_buffers, parallel=parallel
+    ).plan()
 
 
 def compute_use_counts(plan: ExecutionPlan) -> list[int]:
@@ -171,10 +176,17 @@ def _used_by(step: NodeStep) -> list[int]:
 
 class _Planner:
     def __init__(
-        self, plan: ExecutionPlan, sizes: Sequence[ByteSize | None], *, enable_reuse: bool, parallel: bool
+        self,
+        plan: ExecutionPlan,
+        sizes: Sequence[ByteSize | None],
+        *,
+        enable_reuse: bool,
+        takes_dead_buffers: bool,
+        parallel: bool,
     ) -> None:
         self._plan = plan
         self._enable_reuse = enable_reuse
+        self._takes_dead_buffers = takes_dead_buffers
         self._parallel = parallel
         count = len(plan.values)
         self._use_counts = compute_use_counts(plan)
@@ -277,7 +289,7 @@ class _Planner:
 
     def _take_free_buffer(self, index: int) -> int | None:
         size = self._sizes[index]
-        if self._parallel or size is None:
+        if not self._takes_dead_buffers or size is None:
             return None
         free = self._free.get((self._plan.locations[index], size))
         return free.pop() if free else None

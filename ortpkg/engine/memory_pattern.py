@@ -8,7 +8,7 @@ allocation plan, so that a pattern stays right even for a value that the traced 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from types import MappingProxyType
@@ -198,16 +198,20 @@ def plan_memory_pattern(
 def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
     """Offsets for ``buffers``, multiples of ``alignment``, no two sharing a byte while both are in use.
 
-    Two layouts are made and the smaller one is taken: best fit with the largest buffer first (quadratic, so not with
-    very many buffers), and best fit in the order in which the buffers begin. Of equal candidates the earlier one wins,
-    so that equal input gives an equal layout.
+    Best fit in the order in which the buffers begin comes first. Where it needs more than the least possible, best fit
+    in other orders is tried (quadratic, so not with very many buffers), and the smallest is taken. Of equal candidates
+    the earlier one wins, so that equal input gives an equal layout.
     """
     offsets = _lay_out_by_step(buffers, alignment)
     peak = _peak(buffers, offsets, alignment)
     if len(buffers) <= _MOST_BUFFERS_FOR_BEST_LAYOUT:
-        by_size = _lay_out_by_size(buffers, alignment)
-        if _peak(buffers, by_size, alignment) < peak:
-            offsets, peak = by_size, _peak(buffers, by_size, alignment)
+        least = least_possible_peak(buffers)
+        for importance in _IMPORTANCES:
+            if peak <= least:
+                break
+            candidate = _lay_out_by_importance(buffers, alignment, importance)
+            if _peak(buffers, candidate, alignment) < peak:
+                offsets, peak = candidate, _peak(buffers, candidate, alignment)
     sizes = {buffer.owner: buffer.nbytes for buffer in buffers}
     return MemoryPattern(peak_size=peak, offsets=MappingProxyType(offsets), sizes=MappingProxyType(sizes))
 
@@ -230,10 +234,20 @@ def _peak(buffers: Sequence[Buffer], offsets: Mapping[int, int], alignment: int)
     return max((offsets[buffer.owner] + _aligned(buffer.nbytes, alignment) for buffer in buffers), default=0)
 
 
-def _lay_out_by_size(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
+#: Which buffers are placed first: large ones, long-lived ones, those that take much for long.
+_IMPORTANCES: tuple[Callable[[Buffer], int], ...] = (
+    lambda buffer: buffer.nbytes,
+    lambda buffer: buffer.last - buffer.first,
+    lambda buffer: buffer.nbytes * (buffer.last - buffer.first + 1),
+)
+
+
+def _lay_out_by_importance(
+    buffers: Sequence[Buffer], alignment: int, importance: Callable[[Buffer], int]
+) -> dict[int, int]:
     placed: list[tuple[int, int, int, int, Buffer]] = []
     offsets: dict[int, int] = {}
-    for buffer in sorted(buffers, key=lambda buffer: (-buffer.nbytes, buffer.first, buffer.owner)):
+    for buffer in sorted(buffers, key=lambda buffer: (-importance(buffer), -buffer.nbytes, buffer.first, buffer.owner)):
         begin, last = buffer.first, buffer.last
         taken = [
             (offset, end)

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.engine.allocation_planner import AllocationPlan, plan_allocations
+from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.constant_evaluator import ConstantEvaluator
 from ortpkg.engine.ep_context_model import dump_ep_context_model
 from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
@@ -29,6 +29,7 @@ from ortpkg.engine.graph_partitioner import (
     partition_graph,
 )
 from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
+from ortpkg.engine.memory_planning import plan_memory
 from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.profiler import Profiler
@@ -265,11 +266,12 @@ class _GraphPlanner:
         is_parallel = self._threads is not None and graph.parent is None
         kernels = find_kernels(graph, self._providers, self._fused)
         plan = create_execution_plan(GraphViewer(graph, topological_order(graph)), self._devices, kernels)
-        allocation = plan_allocations(
+        allocation = plan_memory(
             plan,
             value_sizes(graph, plan),
             enable_reuse=self._options.enable_mem_reuse,
             parallel=is_parallel,
+            has_pattern=self._options.enable_mem_pattern,
         )
         patterns = trace_static_shapes(plan, allocation).generate_patterns()
         if self._options.config_entries.get(VERIFY_PLAN_ENTRY) == "1":
