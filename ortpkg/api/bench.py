@@ -102,15 +102,18 @@ def bench(
     """Measures each variant on each EP device that can run it, each in a child process of its own.
 
     Only one benchmark of a user runs at a time; another one waits, and ``on_note`` is told. Failures (a crash, a hang,
-    an error, wrong outputs) are results, not exceptions, and put the variant into quarantine there.
+    an error, wrong outputs) are results, not exceptions, and put the variant into quarantine there; passing a limit
+    that is narrower than the default does not.
 
     Raises what selecting raises for wrong names, and PackageFormatError or UsageError for samples that cannot be used.
     """
     threads = wishes.threads or default_threads()
+    generous_nbytes = int(machine_memory_nbytes() * _MEMORY_SHARE)
     plan = replace(
         plan,
         threads=threads,
-        memory_limit_nbytes=plan.memory_limit_nbytes or int(machine_memory_nbytes() * _MEMORY_SHARE),
+        memory_limit_nbytes=plan.memory_limit_nbytes or generous_nbytes,
+        generous_nbytes=generous_nbytes,
     )
     names = [wishes.component] if wishes.component else [each.name for each in package.component_models]
     components = [package.component(name) for name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,9 @@ from ortpkg.engine.run_control import machine_memory_nbytes
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
 from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.selection.machine import MachineOffer, this_machine
-from ortpkg.selection.verdict import Verdict
+from ortpkg.selection.measurements import CanaryFailure
+from ortpkg.selection.reasons import no_suitable_variant_message
+from ortpkg.selection.verdict import Selection, Verdict
 
 CANARY_TIMEOUT_S = 120.0
 _MEMORY_SHARE = 0.9
@@ -47,40 +49,79 @@ def best_variant_by_canary(
 ) -> ModelVariant:
     """As :meth:`ModelPackage.best_variant`, but a variant must first load and run one sample in a child process.
 
-    One that crashes, hangs, fails or gives wrong outputs goes into quarantine there, ``on_note`` is told, and the next
-    best is tried. One that passed before with the same versions of EP and driver is not tried again. Without samples
-    the input is made up, and what the model gives is not judged.
+    One that crashes, hangs, fails or gives wrong outputs is CANARY_FAILED in the selection that comes back, and goes
+    into quarantine there, so that later selections have it QUARANTINED; ``on_note`` is told, and the next best is
+    tried. One that passed before with the same versions of EP and driver is not tried again. Without samples the input
+    is made up, and what the model gives is not judged.
 
     Args:
         package, component, wishes: as for ``best_variant``.
         backend: only what runs on it; "auto": any.
         trust: accept options of the package that can reach beyond it.
         verify: first compare what is loaded with digests.json, so that damage is not taken for a backend's failure.
-        timeout_s: a child that takes longer hangs.
+        timeout_s: a child that takes longer is ended; it is held against the variant if this is not narrower than
+            CANARY_TIMEOUT_S.
         on_note: told what failed, in a sentence each.
 
     Raises NoSuitableVariantError where none is left, DigestMismatchError for a file that is not as recorded.
     """
-    best = package.best_variant(component, **wishes)
     info = package.component(component)
     offer = this_machine(named={each.constraints.ep for each in info.variants if each.constraints.ep})
-    for verdict in best.selection.verdicts:
-        ep_device = verdict.ep_device
-        if not verdict.is_eligible or ep_device is None or backend not in {"auto", ep_device.backend}:
-            continue
-        chosen = ModelVariant(verdict.variant, replace(best.selection, best=verdict), package=package.info, trust=trust)
+    failures: dict[tuple[str, ...], CanaryFailure] = {}
+    while True:
+        selection = package.select(component, **wishes, canary_failures=tuple(failures.values()))
+        verdict = next(_candidates(selection, backend, offer, failures), None)
+        if verdict is None:
+            what = no_suitable_variant_message(selection)
+            if failures:
+                tried = f"every variant of component {quoted(info.name)} that could run here failed its first try"
+                what = f"{tried} in a child process\n{what}"
+            raise NoSuitableVariantError(what, selection=selection)
+        is_best = selection.best is not None and verdict == selection.best
+        chosen = ModelVariant(
+            verdict.variant,
+            selection if is_best else replace(selection, best=verdict),
+            package=package.info,
+            trust=trust,
+        )
         if verify and package.info.compat is None:
             chosen.verify()
         problem = _try(package, verdict, offer, trust=trust, timeout_s=timeout_s)
         if not problem:
             return chosen
+        failure = _failure_of(verdict, offer, problem)
+        failures[_place_of(verdict, offer)] = failure
         on_note(
-            f"{quoted(verdict.variant.name)} is not used on {ep_device.ep_name} ({ep_device.backend}): its first try "
-            f"in a child process failed: {problem}"
+            f"{quoted(verdict.variant.name)} is not used on {failure.ep_name} ({failure.backend}): its first try in a "
+            f"child process failed: {problem}"
         )
-    raise NoSuitableVariantError(
-        f"every variant of component {quoted(info.name)} that could run here failed its first try in a child process",
-        selection=best.selection,
+
+
+def _candidates(
+    selection: Selection, backend: str, offer: MachineOffer, failures: Mapping[tuple[str, ...], CanaryFailure]
+) -> Iterator[Verdict]:
+    """What can run on ``backend`` and was not tried, best first; a release's policy knows of no failures."""
+    for verdict in selection.verdicts:
+        place = verdict.ep_device
+        is_wanted = verdict.is_eligible and place is not None and backend in {"auto", place.backend}
+        if is_wanted and _place_of(verdict, offer) not in failures:
+            yield verdict
+
+
+def _place_of(verdict: Verdict, offer: MachineOffer) -> tuple[str, ...]:
+    assert verdict.ep_device is not None
+    return place_of(verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices).key
+
+
+def _failure_of(verdict: Verdict, offer: MachineOffer, problem: str) -> CanaryFailure:
+    component_name, variant_name, ep_name, backend, device = _place_of(verdict, offer)
+    return CanaryFailure(
+        component_name=component_name,
+        variant_name=variant_name,
+        ep_name=ep_name,
+        backend=backend,
+        device=device,
+        reason=problem,
     )
 
 
@@ -90,10 +131,13 @@ def canary(
     """Tries one verdict's variant on its EP device in a child process; keeps nothing."""
     samples = component_samples(package.info, verdict.variant.component_name)
     candidate = candidate_of(package, verdict, samples, trust)
+    generous_nbytes = int(machine_memory_nbytes() * _MEMORY_SHARE)
     plan = Plan(
         timeout_s=timeout_s,
         threads=default_threads(),
-        memory_limit_nbytes=int(machine_memory_nbytes() * _MEMORY_SHARE),
+        memory_limit_nbytes=generous_nbytes,
+        patience_s=CANARY_TIMEOUT_S,
+        generous_nbytes=generous_nbytes,
     )
     return check_variant(candidate, _workload(package, candidate), plan)
 

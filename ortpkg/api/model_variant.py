@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ class ModelVariant:
         for verdict in self.eligible_verdicts():
             if _is_on(verdict, backend):
                 return verdict
-        reasons = "\n".join(f"  {v.code}: {v.reason}" for v in self.selection.verdicts if v.variant == self.info)
+        reasons = "\n".join(_reasons_against(self.selection, self.info, backend))
         on = "" if backend == "auto" else f" on backend {quoted(backend)}"
         raise NoSuitableVariantError(
             f"variant {quoted(self.name)} cannot run on this machine{on}:\n{reasons}", selection=self.selection
@@ -150,6 +151,9 @@ class ModelVariant:
             LimitExceededError: isolated, the model takes more to load than its limits allow.
             ModelError: there is no model: the variant is a GenAI variant, a set of files, or names none.
             NoSuitableVariantError: it cannot run here.
+            ExecutionProviderError: the execution provider failed, or the device that selection chose is gone and the
+                execution provider takes no node. ``session.disable_cpu_ep_fallback`` set to "0" in ``sess_options``
+                lets the CPU stand in.
             InvalidSessionOptionError: a session option of the package has a value that it cannot have.
             TrustRequiredError: the package sets an option that needs trust, or the variant has a native context that
                 was not compiled on this machine.
@@ -232,6 +236,7 @@ class ModelVariant:
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
         from ortpkg.api.context_trust import context_gate
+        from ortpkg.api.lost_device import may_fall_back, session_on
         from ortpkg.api.option_policy import provider_options_of
         from ortpkg.providers.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
@@ -254,7 +259,12 @@ class ModelVariant:
             has_own_options=sess_options is not None,
         )
         devices = [(verdict.ep_device, provider_options)]
-        return InferenceSession(path, options, ep_devices=devices, isolate=isolate, check_contexts=gate)
+        on_cpu = partial(InferenceSession, path, options, check_contexts=gate) if may_fall_back(sess_options) else None
+        return session_on(
+            verdict.ep_device,
+            partial(InferenceSession, path, options, ep_devices=devices, isolate=isolate, check_contexts=gate),
+            on_cpu,
+        )
 
     def _session_options(self, own: SessionOptions | None) -> SessionOptions:
         from ortpkg.api.option_policy import path_options_of, session_options_of  # as above
@@ -308,6 +318,15 @@ class ModelVariant:
 
     def __repr__(self) -> str:
         return f"ModelVariant({self.component_name!r}, {self.name!r})"
+
+
+def _reasons_against(selection: Selection, variant: VariantInfo, backend: str) -> list[str]:
+    """Why the variant runs nowhere on ``backend``; where it has no EP device there at all, that."""
+    own = [verdict for verdict in selection.verdicts if verdict.variant == variant]
+    there = [verdict for verdict in own if verdict.ep_device is None or _is_on(verdict, backend)]
+    if there:
+        return list(dict.fromkeys(f"  {verdict.code}: {verdict.reason}" for verdict in there))
+    return [f"  backend {quoted(backend)} offers nothing here"]
 
 
 def _is_on(verdict: Verdict, backend: str) -> bool:

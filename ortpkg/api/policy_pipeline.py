@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ from ortpkg.selection.wishes import SelectionRequest
 
 if TYPE_CHECKING:
     from ortpkg.devices.profiles import MachineProfile
-    from ortpkg.selection.measurements import SelectionRecords
+    from ortpkg.selection.measurements import CanaryFailure, SelectionRecords
 
     Profile = str | Path | MachineProfile
 
@@ -127,7 +127,9 @@ def _devices_to_ask(
     return tuple(silent) if is_much else ()
 
 
-def records_of(package: PackageInfo, offer: MachineOffer, machine: str) -> SelectionRecords | None:
+def records_of(
+    package: PackageInfo, offer: MachineOffer, machine: str, canary_failures: Sequence[CanaryFailure] = ()
+) -> SelectionRecords | None:
     """What was measured and what failed on this machine; None on another one, and where there is nothing."""
     if machine:
         return None
@@ -135,7 +137,12 @@ def records_of(package: PackageInfo, offer: MachineOffer, machine: str) -> Selec
         load_records,  # cheap where nothing is recorded, loads more where something is
     )
 
-    return load_records(package, offer)
+    found = load_records(package, offer)
+    if not canary_failures:
+        return found
+    from ortpkg.selection.measurements import SelectionRecords  # only where something failed just now
+
+    return replace(found or SelectionRecords(), canary_failures=tuple(canary_failures))
 
 
 def sizes_for(component: ComponentInfo, limits: Limits) -> Mapping[str, int]:

@@ -11,6 +11,7 @@ The keys of measurements and entries are the fields of ``ortpkg.selection.measur
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -109,6 +110,23 @@ def parse_record(content: bytes) -> PackageRecord:
         quarantined=_entries(QuarantineEntry, body, "quarantined"),
         canaries=_entries(CanaryPass, body, "canaries"),
     )
+
+
+def salvage_quarantine(content: bytes) -> PackageRecord | None:
+    """What can still be read of the quarantine in a damaged record: each entry by itself; None for nothing."""
+    try:
+        document = json.loads(content)
+        body = _object(document, "it")
+        package = _object(body.get("package"), "/package")
+        name, digest = _text(package.get("name"), "/package/name"), _text(package.get("digest"), "/package/digest")
+        listed = list(_list(body.get("quarantined"), "/quarantined", most=MOST_ENTRIES))
+    except (ValueError, RecursionError):
+        return None
+    found = []
+    for number, value in enumerate(listed):
+        with contextlib.suppress(RecordFormatError):
+            found.append(_entry(QuarantineEntry, value, f"/quarantined/{number}"))
+    return PackageRecord(name=name, digest=digest, quarantined=tuple(found)) if found else None
 
 
 _Entry = TypeVar("_Entry", Measurement, QuarantineEntry, CanaryPass)

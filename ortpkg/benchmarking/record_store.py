@@ -1,14 +1,14 @@
 """Records of what was measured and what failed on this machine: one JSON file per package.
 
 They lie in the user's state directory (``state_directory``). Reading never fails: a file that is damaged, foreign or
-huge counts as none, with a note. Writing happens under a lock and in one step; where it cannot be done, the caller gets
-the reason as a text, because what was measured still counts.
+huge counts as none, with a note, but for what is in quarantine, of which there is a copy (``quarantine_copy``).
+Writing happens under a lock and in one step; where it cannot be done, the caller gets the reason as a text, because
+what was measured still counts.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,17 +19,16 @@ from typing import TypeVar
 
 from ortpkg.benchmarking.fingerprint import changes, fingerprint_of, fingerprint_text, is_same_machine, nearest
 from ortpkg.benchmarking.package_digest import package_digest
+from ortpkg.benchmarking.quarantine_copy import copy_path, copy_text
 from ortpkg.benchmarking.record_format import (
-    MOST_BYTES,
     MOST_MACHINES,
     CanaryPass,
     MachineRecord,
     PackageRecord,
-    RecordFormatError,
     dump_record,
-    parse_record,
 )
-from ortpkg.benchmarking.state_directory import has_records, records_directory
+from ortpkg.benchmarking.state_directory import has_records
+from ortpkg.benchmarking.stored_record import StoredRecord, read_stored, record_path, stored_records
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import PackageInfo
@@ -49,15 +48,6 @@ _Placed = Measurement | QuarantineEntry | CanaryPass
 _Entry = TypeVar("_Entry", Measurement, QuarantineEntry, CanaryPass)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRecord:
-    """One file of records; ``record`` is None where it is not one, and ``problem`` says why."""
-
-    path: Path
-    record: PackageRecord | None
-    problem: str = ""
-
-
 def now_text() -> str:
     """The time, as records have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -66,13 +56,20 @@ def now_text() -> str:
 def read_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
     """As :func:`ortpkg.benchmarking.records.load_records`, which looks first whether there is anything to read."""
     digest = package_digest(package.root)
-    stored = read_stored(_path_of(digest)) if digest else None
+    stored = read_stored(record_path(digest)) if digest else None
     if stored is None:
         return None
-    if stored.record is None or stored.record.digest != digest:
-        why = stored.problem or "it is about another package"
-        return SelectionRecords(package_digest=digest, stale_reason=f"the file {quoted(stored.path)} is ignored: {why}")
+    if stored.problem:
+        why = f"the file {quoted(stored.path)} is ignored: {quoted(stored.problem)[1:-1]}"
+        kept = () if stored.record is None else stored.record.quarantined
+        return SelectionRecords(
+            quarantined=tuple(entry for entry in kept if _is_in_force(entry, offer.ep_devices)),
+            package_digest=digest,
+            stale_reason=why,
+            problem=f"{why}; {_what_is_known(stored)}",
+        )
     record = stored.record
+    assert record is not None
     now = fingerprint_of(offer.machine, offer.ep_devices)
     measurements: tuple[Measurement, ...] = ()
     stale_reason = ""
@@ -162,8 +159,8 @@ def has_passed_canary(package: PackageInfo, place: EpDevicePlace) -> bool:
     if not has_records():
         return False
     digest = package_digest(package.root)
-    stored = read_stored(_path_of(digest)) if digest else None
-    if stored is None or stored.record is None or stored.record.digest != digest:
+    stored = read_stored(record_path(digest)) if digest else None
+    if stored is None or stored.record is None or stored.problem:
         return False
     return any(
         _place(entry) == place.key and (entry.ep_version, entry.driver_version) == place.versions
@@ -185,7 +182,7 @@ def clear_records(package: PackageInfo | None = None, *, quarantine_only: bool =
     for stored in stored_records() if package is None else records_of(package):
         if stored.record is None:
             if not quarantine_only and not variant:
-                stored.path.unlink(missing_ok=True)
+                _remove(stored.path)
             continue
         with _locked(stored.path):
             now = read_stored(stored.path)
@@ -196,35 +193,8 @@ def clear_records(package: PackageInfo | None = None, *, quarantine_only: bool =
             if _size(rest) or rest.canaries:
                 _write(stored.path, rest)
             else:
-                stored.path.unlink(missing_ok=True)
+                _remove(stored.path)
     return count
-
-
-def stored_records() -> tuple[StoredRecord, ...]:
-    """Every file of records of this user, sorted by name."""
-    try:
-        paths = sorted(Path(records_directory()).glob("*.json"))
-    except OSError:
-        return ()
-    found = (read_stored(path) for path in paths)
-    return tuple(stored for stored in found if stored is not None)
-
-
-def read_stored(path: Path) -> StoredRecord | None:
-    """The file at ``path``; None where there is none."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return StoredRecord(path=path, record=None, problem=f"it cannot be read: {error.strerror}")
-    if len(content) > MOST_BYTES:
-        return StoredRecord(path=path, record=None, problem=f"it has more than {MOST_BYTES} bytes")
-    try:
-        return StoredRecord(path=path, record=parse_record(content))
-    except RecordFormatError as error:
-        return StoredRecord(path=path, record=None, problem=str(error))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +239,12 @@ def _outside(entries: Iterable[_Entry], places: set[_Place]) -> Iterator[_Entry]
     return (entry for entry in entries if _place(entry) not in places)
 
 
+def _what_is_known(stored: StoredRecord) -> str:
+    if stored.record is None:
+        return "what failed here before is forgotten, and may be selected again"
+    return f"what is in quarantine was recovered ({len(stored.record.quarantined)})"
+
+
 def _is_in_force(entry: QuarantineEntry, ep_devices: Sequence[EpDevice]) -> bool:
     return any(
         (entry.ep_name, entry.backend) == (each.ep_name, each.backend)
@@ -310,12 +286,8 @@ def _size(record: PackageRecord) -> int:
 def records_of(package: PackageInfo) -> tuple[StoredRecord, ...]:
     """The file of records of one package as it is now, if there is one."""
     digest = package_digest(package.root)
-    stored = read_stored(_path_of(digest)) if digest else None
+    stored = read_stored(record_path(digest)) if digest else None
     return () if stored is None else (stored,)
-
-
-def _path_of(digest: str) -> Path:
-    return Path(records_directory(), f"{hashlib.sha256(digest.encode()).hexdigest()[:32]}.json")
 
 
 def _change(package: PackageInfo, change: Callable[[PackageRecord], PackageRecord]) -> str:
@@ -323,13 +295,15 @@ def _change(package: PackageInfo, change: Callable[[PackageRecord], PackageRecor
     digest = package_digest(package.root)
     if not digest:
         return f"the package at {quoted(package.root)} cannot be read"
-    path = _path_of(digest)
+    path = record_path(digest)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
             stored = read_stored(path)
             record = stored.record if stored is not None else None
-            if record is None or record.digest != digest:
+            if stored is not None and stored.problem:
+                stored.path.replace(path.with_suffix(".damaged"))
+            if record is None:
                 record = PackageRecord(name=package.name, digest=digest)
             _write(path, change(record))
     except OSError as error:
@@ -349,10 +323,24 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _write(path: Path, record: PackageRecord) -> None:
+    _write_text(path, dump_record(record))
+    copied = copy_text(record)
+    if copied:
+        _write_text(copy_path(path), copied)
+    else:
+        copy_path(path).unlink(missing_ok=True)
+
+
+def _remove(path: Path) -> None:
+    copy_path(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def _write_text(path: Path, text: str) -> None:
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(dump_record(record))
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)

@@ -50,11 +50,21 @@ def command(
         int | None, typer.Option("--threads", metavar="N", help="For every backend; default: one per CPU.", min=1)
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="Seconds after which one child process hangs.", min=0.1)
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="S",
+            help="Seconds after which one child process is ended. Fewer than 120 are held against no variant.",
+            min=0.1,
+        ),
     ] = 120.0,
     memory_limit: Annotated[
         int | None,
-        typer.Option(metavar="BYTES", help="A child process that holds more is ended; default: 90 % of all.", min=1),
+        typer.Option(
+            metavar="BYTES",
+            help="A child process that holds more is ended; default: 90 % of all. Less is held against no variant.",
+            min=1,
+        ),
     ] = None,
     dimensions: Annotated[
         list[str] | None,

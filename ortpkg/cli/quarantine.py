@@ -67,11 +67,14 @@ def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
 
 
 def _entries(info: PackageInfo | None, output: Output) -> Iterator[tuple[str, QuarantineEntry]]:
-    from ortpkg.benchmarking.record_store import records_of, stored_records
+    from ortpkg.benchmarking.record_store import records_of
+    from ortpkg.benchmarking.stored_record import stored_records
 
     for stored in stored_records() if info is None else records_of(info):
+        if stored.problem:
+            known = "nothing of it is known" if stored.record is None else "what is in quarantine was recovered"
+            output.warning(f"{stored.path} is damaged: {stored.problem}; {known}")
         if stored.record is None:
-            output.warning(f"{stored.path} is ignored: {stored.problem}")
             continue
         for entry in stored.record.quarantined:
             yield stored.record.name, entry

@@ -146,7 +146,8 @@ def _by_canary(
     """``best_variant``, but what it chooses has survived a try in a child process."""
     from ortpkg.api.canary import best_variant_by_canary  # numpy and onnx
 
-    return partial(best_variant_by_canary, package, backend=backend, trust=trust, verify=verify, on_note=output.warning)
+    # What failed is a warning of the selection; that something else is tried, which may take minutes, is told at once.
+    return partial(best_variant_by_canary, package, backend=backend, trust=trust, verify=verify, on_note=output.note)
 
 
 class _Runner:

@@ -68,6 +68,7 @@ def ask_backend(
     text = json.dumps(key, sort_keys=True)
     limit_s = probe_timeout_s() if timeout_s is None else timeout_s
     if _is_asked_anew.get():
+        write_fact(_kind_of(function), key, None)
         _ANSWERS[text] = _ask_child(function, arguments, key, limit_s, is_kept)
     elif text not in _ANSWERS:
         _ANSWERS[text] = _ask(function, arguments, key, limit_s, is_kept)

@@ -68,8 +68,15 @@ class EpFactory(ABC):
         """Rates a compiled model's compatibility string on ``devices`` (K10). Default: not applicable."""
         return CompiledModelCompatibility.NOT_APPLICABLE
 
-    def has_device(self, ep_device: EpDevice) -> bool:  # noqa: ARG002 - part of the interface
-        """Whether an EP device that it reported is still there, asked anew; True where it cannot tell."""
+    def has_device(
+        self,
+        ep_device: EpDevice,  # noqa: ARG002 - part of the interface
+        hardware: Sequence[HardwareDevice],  # noqa: ARG002
+    ) -> bool:
+        """Whether an EP device that it reported is still there, asked anew of ``hardware``; True where it cannot tell.
+
+        Raises ExecutionProviderError where its library fails to tell.
+        """
         return True
 
     @abstractmethod

@@ -16,7 +16,7 @@ from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
-from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import is_own_text, rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
@@ -147,6 +147,17 @@ class OnnxRuntimeEpFactory(EpFactory):
             backend=self.backend,
             ep_metadata=_strings(entry.get("ep_metadata")),
             ep_options=_strings(entry.get("ep_options")),
+        )
+
+    def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
+        with asking_anew():
+            offers = _offers(self._ask, hardware, self.ep_name)
+        if ep_device.device is None:
+            return self.ep_name in offers.providers
+        return any(
+            (entry.get("ep_name"), entry.get("type")) == (self.ep_name, ep_device.device.type.value)
+            and _strings(entry.get("ep_options")) == ep_device.ep_options
+            for entry in offers.ep_devices
         )
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:

@@ -15,7 +15,7 @@ from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.pci_vendors import INTEL
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError, quoted
-from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
@@ -114,6 +114,12 @@ class OpenVinoEpFactory(EpFactory):
 
     def _fingerprint(self, hardware: Sequence[HardwareDevice]) -> dict[str, object]:
         return {"openvino": self.version, "hardware": [hardware_device_to_json(device) for device in hardware]}
+
+    def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
+        with asking_anew():
+            found = self._ask(self._fingerprint(hardware)).require(self.ep_name)
+        names = {str(each.get("id", "")) for each in found if isinstance(each, dict)} if isinstance(found, list) else ()
+        return ep_device.ep_options.get("device_type", "") in names
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         try:

@@ -144,10 +144,9 @@ class PluginEpFactory(EpFactory):
             raise ExecutionProviderError(message, ep_name=self.ep_name)
         return CompiledModelCompatibility(answer.value["rating"])
 
-    def has_device(self, ep_device: EpDevice) -> bool:
-        devices = () if ep_device.device is None else (ep_device.device,)
+    def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
         with asking_anew():
-            return any(each.ep_options == ep_device.ep_options for each in self.get_supported_devices(devices))
+            return ep_device in self.get_supported_devices(hardware)
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         """The plug-in's provider, made in this process; whatever it raises is an ExecutionProviderError."""

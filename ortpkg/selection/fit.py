@@ -177,7 +177,7 @@ def judge_fit(concern: Concern, ep_device_at: int, context: FitContext) -> FitOu
         or latency_rejection(measurement, limits)
         or error_rejection(measurement, limits)
         or (_strict_rejection(unknown, unmeasured) if limits.strict_facts else None)
-        or canary_rejection(measurement)
+        or canary_rejection(None if index is None else index.canary_failures.get(place), measurement)
         or quarantine_rejection(None if index is None else index.quarantined.get(place))
     )
     measured = () if measurement is None else (measured_note(measurement),)

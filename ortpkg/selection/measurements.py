@@ -79,6 +79,21 @@ class QuarantineEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryFailure:
+    """A variant whose first try in a child process failed just now, in this very process; nothing is read of it.
+
+    The place is that of :class:`Measurement`; ``reason`` is one sentence for people.
+    """
+
+    component_name: str
+    variant_name: str
+    ep_name: str
+    backend: str
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionRecords:
     """All that is recorded of one package on one machine.
 
@@ -89,13 +104,17 @@ class SelectionRecords:
         fingerprint: of the machine that it was measured on, as it is now.
         stale_reason: why the measurements no longer count, e.g. "the driver of the GPU changed"; "" where they do.
             Entries of ``quarantined`` name their versions themselves, and count even then.
+        canary_failures: what was tried just now and failed.
+        problem: what is wrong with the records themselves, which every selection warns of; "" for nothing.
     """
 
     measurements: tuple[Measurement, ...] = ()
     quarantined: tuple[QuarantineEntry, ...] = ()
+    canary_failures: tuple[CanaryFailure, ...] = ()
     package_digest: str = ""
     fingerprint: str = ""
     stale_reason: str = ""
+    problem: str = ""
 
 
 def device_key(ep_device: EpDevice, ep_devices: Sequence[EpDevice] = ()) -> str:

@@ -11,6 +11,7 @@ from ortpkg.errors import quoted
 from ortpkg.quantities import duration_text, nbytes_text
 from ortpkg.selection.limits import Limits
 from ortpkg.selection.measurements import (
+    CanaryFailure,
     Measurement,
     QuarantineCause,
     QuarantineEntry,
@@ -37,11 +38,13 @@ class RecordIndex:
     Attributes:
         measurements: fresh ones only.
         quarantined: those whose EP and driver have the versions of this machine.
+        canary_failures: what failed its first try just now.
         variants: names of the variants that any record concerns.
     """
 
     measurements: dict[tuple[str, int], Measurement]
     quarantined: dict[tuple[str, int], QuarantineEntry]
+    canary_failures: dict[tuple[str, int], CanaryFailure]
     variants: frozenset[str]
 
 
@@ -66,10 +69,15 @@ def index_records(records: SelectionRecords, component_name: str, ep_devices: Se
         place = places.get((entry.ep_name, entry.backend, entry.device))
         if place is not None and entry.component_name == component_name and _is_of(entry, ep_devices[place]):
             quarantined[entry.variant_name, place] = entry
-    if not measured and not quarantined:
+    failed: dict[tuple[str, int], CanaryFailure] = {}
+    for failure in records.canary_failures:
+        place = places.get((failure.ep_name, failure.backend, failure.device))
+        if place is not None and failure.component_name == component_name:
+            failed[failure.variant_name, place] = failure
+    if not measured and not quarantined and not failed:
         return None
-    variants = frozenset(name for name, _ in (*measured, *quarantined))
-    return RecordIndex(measurements=measured, quarantined=quarantined, variants=variants)
+    variants = frozenset(name for name, _ in (*measured, *quarantined, *failed))
+    return RecordIndex(measurements=measured, quarantined=quarantined, canary_failures=failed, variants=variants)
 
 
 def latency_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
@@ -95,8 +103,10 @@ def error_rejection(measurement: Measurement | None, limits: Limits) -> Rejectio
     )
 
 
-def canary_rejection(measurement: Measurement | None) -> Rejection | None:
-    """Of outputs that were not within the package's own tolerance here."""
+def canary_rejection(failure: CanaryFailure | None, measurement: Measurement | None) -> Rejection | None:
+    """Of a first try that failed just now, or outputs that were not within the package's own tolerance here."""
+    if failure is not None:
+        return ReasonCode.CANARY_FAILED, f"its first try in a child process failed: {failure.reason}"
     if measurement is None or measurement.is_accurate is not False:
         return None
     distance = "" if measurement.max_abs_error is None else f" (up to {measurement.max_abs_error:g} away)"

@@ -32,8 +32,10 @@ def selection_warnings(
 def _record_warnings(
     recorded: Sequence[Candidate], winner: Candidate | None, request: SelectionRequest
 ) -> Iterable[str]:
-    """Where measurements were asked for and there are none that count."""
+    """What is wrong with the records; where measurements were asked for, that there are none that count."""
     limits, records = request.limits, request.records
+    if records is not None and records.problem:
+        yield records.problem
     if not (request.policy.uses_measurements or limits.max_latency_s is not None or limits.max_error is not None):
         return
     then = "; the order is that of policy default" if request.policy.uses_measurements else ""

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class FaultyFactory(EpFactory):
 
     @property
     def version(self) -> str:
-        return os.environ.get("FAULTY_VERSION", "1.0")
+        return metadata.version("faulty")
 
     def is_available(self) -> bool:
         return True

@@ -21,13 +21,13 @@ from onnx import numpy_helper
 
 import ortpkg
 from ortpkg.api.bench import BenchWishes, bench
-from ortpkg.benchmarking import child_worker
+from ortpkg.benchmarking import child_worker, measure
 from ortpkg.benchmarking.candidate import Candidate, thread_options
 from ortpkg.benchmarking.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.benchmarking.records import load_records
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
-from ortpkg.isolation.child import ChildOutcome, call_in_child
+from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.selection.machine import this_machine
 from tests.benchmarking.conftest import DIGITS, CommandLine, add_samples, command_line, scale_model
 
@@ -465,3 +465,40 @@ def test_says_what_is_wrong_with_the_command_line(
     assert done.code == 2
     assert said in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("ended", "plan", "outcome", "is_held_against"),
+    [
+        (ChildOutcome.TIMED_OUT, Plan(timeout_s=0.3), Outcome.OVER_LIMIT, False),
+        (ChildOutcome.TIMED_OUT, Plan(timeout_s=119), Outcome.OVER_LIMIT, False),
+        (ChildOutcome.TIMED_OUT, Plan(), Outcome.HUNG, True),
+        (ChildOutcome.TIMED_OUT, Plan(timeout_s=600), Outcome.HUNG, True),
+        (ChildOutcome.TOO_MUCH_MEMORY, Plan(memory_limit_nbytes=9, generous_nbytes=10), Outcome.OVER_LIMIT, False),
+        (ChildOutcome.TOO_MUCH_MEMORY, Plan(memory_limit_nbytes=10, generous_nbytes=10), Outcome.FAILED, True),
+        (ChildOutcome.CRASHED, Plan(timeout_s=0.3, memory_limit_nbytes=1), Outcome.CRASHED, True),
+    ],
+)
+def test_a_limit_that_somebody_chose_is_no_fault_of_the_variant(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ended: ChildOutcome,
+    plan: Plan,
+    outcome: Outcome,
+    is_held_against: bool,
+) -> None:
+    monkeypatch.setattr(measure, "call_in_child", lambda *_, **__: ChildResult(outcome=ended, reason="no answer"))
+    candidate = _candidate(tmp_path / "m.onnx")
+
+    result, _ = run_once(candidate, Workload(feeds=_FEEDS), plan)
+
+    assert (result.outcome, result.is_held_against) == (outcome, is_held_against)
+
+
+def test_a_narrow_timeout_of_the_command_line_puts_nothing_into_quarantine(
+    run: CommandLine, scale_package: Path
+) -> None:
+    done = run("bench", scale_package, "--timeout", 0.1, "--rounds", 1, "--json")
+
+    assert {each["outcome"] for each in done.json["results"]} == {"over the limit"}
+    assert "nothing is in quarantine" in run("quarantine").out

@@ -15,11 +15,12 @@ from ortpkg.api.canary import best_variant_by_canary
 from ortpkg.benchmarking.canary import check_variant
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.measure import Plan, Workload
-from ortpkg.benchmarking.record_store import stored_records
+from ortpkg.benchmarking.stored_record import stored_records
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
 from ortpkg.package.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
+from ortpkg.selection.verdict import ReasonCode
 from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, add_samples, command_line, scale_model
 
 _EMBEDDED = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
@@ -60,8 +61,14 @@ def test_where_everything_fails_nothing_is_chosen(scale_package: Path, tmp_path:
     np.savez(scale_package / "samples" / "outputs.npz", y=np.full((4, 3), 77, np.float32))
     ortpkg.record_digests(scale_package)
     notes: list[str] = []
-    with pytest.raises(NoSuitableVariantError, match="every variant of component 'model' that could run here failed"):
+    place = ortpkg.ModelPackage(scale_package).best_variant().verdict(backend="embedded").ep_device
+    with pytest.raises(
+        NoSuitableVariantError, match="every variant of component 'model' that could run here failed"
+    ) as caught:
         best_variant_by_canary(ortpkg.ModelPackage(scale_package), backend="embedded", on_note=notes.append)
+    assert caught.value.selection is not None
+    codes = {verdict.code for verdict in caught.value.selection.verdicts if verdict.ep_device == place}
+    assert codes == {ReasonCode.CANARY_FAILED}
     assert len(notes) == 1
     assert "'cpu' is not used on CPUExecutionProvider (embedded)" in notes[0]
     assert "wrong output: y is off by up to" in notes[0]
@@ -72,6 +79,7 @@ class Tried:
     """A package whose best variant aborts, and a command line."""
 
     root: Path
+    folder: Path
     ortpkg: CommandLine
 
     def choose(self) -> str:
@@ -98,7 +106,7 @@ def tried(tmp_path: Path) -> Tried:
     root = tmp_path / "two.ortpackage"
     ortpkg.create(root, [faulty, ortpkg.NewVariant(model=model, name="cpu")])  # a named EP ranks before any EP
     add_samples(root)
-    return Tried(root=root, ortpkg=command_line(tmp_path / "line"))
+    return Tried(root=root, folder=tmp_path / "line", ortpkg=command_line(tmp_path / "line"))
 
 
 def _codes(done: Done) -> set[tuple[str, str]]:
@@ -114,7 +122,10 @@ def test_a_variant_that_crashes_goes_into_quarantine_until_its_ep_is_another(tri
     tried.ortpkg("bench", tried.root, "--rounds", 1, "--repeat", 1, "--backend", "faulty", "--trust")
     here = _codes(tried.ortpkg("select", tried.root, "--json"))
     assert ("npu", "QUARANTINED") in here
-    newer = _codes(tried.ortpkg("select", tried.root, "--json", FAULTY_VERSION="2.0"))
+    recorded = tried.folder / "plugins" / "faulty-1.0.dist-info" / "METADATA"
+    recorded.write_text(recorded.read_text().replace("Version: 1.0", "Version: 2.0"))
+    newer = _codes(tried.ortpkg("select", tried.root, "--json"))
+    recorded.write_text(recorded.read_text().replace("Version: 2.0", "Version: 1.0"))
     assert "QUARANTINED" not in {code for _, code in newer}
     again = tried.ortpkg("bench", tried.root, "--rounds", 1, "--repeat", 1, "--trust", "--json").json
     skipped = [each for each in again["results"] if each["outcome"] == "skipped"]
@@ -137,10 +148,29 @@ def test_run_with_a_canary_takes_the_next_best_and_says_why(tried: Tried) -> Non
     done = tried.ortpkg("run", tried.root, "--canary", "--trust", "--json")
     assert done.code == 0, done.err
     assert done.json["ran"][0]["variant"] == "cpu"
-    assert "warning: 'npu' is not used on FaultyExecutionProvider (faulty)" in done.err
-    assert "SIGABRT" in done.err
+    (warning,) = [line for line in done.err.splitlines() if line.startswith("warning: variant 'npu' is passed over")]
+    assert "CANARY_FAILED: its first try in a child process failed" in warning
+    assert "SIGABRT" in warning
     again = tried.ortpkg("run", tried.root, "--trust", "--json")
     assert (again.code, again.json["ran"][0]["variant"]) == (0, "cpu")
+    assert ("npu", "QUARANTINED") in _codes(tried.ortpkg("select", tried.root, "--json"))
+
+
+def test_a_session_with_a_canary_is_made_on_what_survives(tried: Tried) -> None:
+    program = (
+        "import sys, ortpkg\n"
+        "package = ortpkg.ModelPackage(sys.argv[1], trust=True)\n"
+        "print(package.create_session(canary=True).get_providers())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tried.root)],
+        env=dict(tried.ortpkg.environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert FAULTY_EP not in done.stdout
 
 
 def test_damage_is_not_taken_for_a_failure_of_the_backend(scale_package: Path) -> None:

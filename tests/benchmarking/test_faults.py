@@ -15,9 +15,9 @@ from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, add_sample
 _OUTCOMES = {
     "abort": "crashed",
     "exit": "crashed",
-    "hang": "hung",
+    "hang": "over the limit",
     "raise": "failed",
-    "memory": "failed",
+    "memory": "over the limit",
     "wrong": "wrong output",
     "nan": "wrong output",
     "shape": "wrong output",
@@ -25,7 +25,7 @@ _OUTCOMES = {
     "chatter": "measured",
     "none": "measured",
 }
-_CAUSES = {"crashed": "CRASH", "hung": "HANG", "failed": "ERROR", "wrong output": "WRONG_OUTPUT"}
+_CAUSES = {"crashed": "CRASH", "failed": "ERROR", "wrong output": "WRONG_OUTPUT"}
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def test_names_how_a_variant_failed(benched: Benched, fault: str) -> None:
     ("fault", "said"),
     [
         ("abort", "SIGABRT; its last words: 'driver: assertion failed'"),
-        ("hang", "no answer within 15 s"),
+        ("hang", "not measured: over the limit: no answer within 15 s; it is not quarantined"),
         ("raise", "failed: device lost"),
         ("exit", "it ended with status 0 without a result"),
-        ("memory", "it held more than 800000000 bytes of memory"),
+        ("memory", "not measured: over the limit: it held more than 800000000 bytes of memory"),
         ("wrong", "y is off by up to 1"),
         ("nan", "y has NaN or infinity where a number is expected"),
         ("shape", "y has shape [1, 2] instead of [1, 3]"),

@@ -25,13 +25,13 @@ from ortpkg.benchmarking.record_store import (
     has_passed_canary,
     lift_quarantine,
     place_of,
-    stored_records,
     write_canary_pass,
     write_quarantine,
     write_records,
 )
 from ortpkg.benchmarking.records import load_records
 from ortpkg.benchmarking.state_directory import state_directory
+from ortpkg.benchmarking.stored_record import stored_records
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.package.package_info import PackageInfo
@@ -317,7 +317,7 @@ def _with(pointer: str, value: Any) -> Callable[[str], str]:
         (lambda text: text + " " * MOST_BYTES, f"it has more than {MOST_BYTES} bytes"),
     ],
 )
-def test_a_file_that_is_no_record_is_ignored_with_a_note(
+def test_of_a_file_that_is_no_record_only_the_quarantine_counts_and_a_warning_says_so(
     package: PackageInfo, change: Callable[[str], str], said: str
 ) -> None:
     write_records(package, _offer(), [_measurement("b")])
@@ -326,8 +326,69 @@ def test_a_file_that_is_no_record_is_ignored_with_a_note(
     stored.path.write_text(change(stored.path.read_text()))
     found = load_records(package, _offer())
     assert found is not None
-    assert (found.measurements, found.quarantined) == ((), ())
+    assert (found.measurements, found.quarantined) == ((), (_entry("a"),))
     assert said in found.stale_reason
+    assert found.problem == f"{found.stale_reason}; what is in quarantine was recovered (1)"
+
+
+def test_without_its_copy_each_entry_of_the_quarantine_that_can_be_read_counts(package: PackageInfo) -> None:
+    write_records(package, _offer(), [_measurement("c")])
+    write_quarantine(package, [_entry("a"), _entry("b")])
+    (stored,) = stored_records()
+    stored.path.with_suffix(".quarantine").unlink()
+    stored.path.write_text(_with("quarantined/0/cause", "BORED")(stored.path.read_text()))
+    found = load_records(package, _offer())
+    assert found is not None
+    assert found.quarantined == (_entry("b"),)
+
+
+def test_where_nothing_can_be_read_that_is_said(package: PackageInfo) -> None:
+    write_quarantine(package, [_entry("a")])
+    (stored,) = stored_records()
+    for path in (stored.path, stored.path.with_suffix(".quarantine")):
+        path.write_text("{")
+    found = load_records(package, _offer())
+    assert found is not None
+    assert found.quarantined == ()
+    assert found.problem.endswith("what failed here before is forgotten, and may be selected again")
+
+
+def test_what_is_written_over_a_damaged_file_keeps_the_quarantine(package: PackageInfo) -> None:
+    write_quarantine(package, [_entry("a")])
+    (stored,) = stored_records()
+    stored.path.write_text("{")
+    assert write_records(package, _offer(), [_measurement("c")]) == ""
+    found = load_records(package, _offer())
+    assert found is not None
+    assert (found.quarantined, found.problem) == ((_entry("a"),), "")
+
+
+def test_what_was_lifted_does_not_come_back_with_damage(package: PackageInfo) -> None:
+    write_records(package, _offer(), [_measurement("c")])
+    write_quarantine(package, [_entry("a")])
+    assert clear_records(package, quarantine_only=True) == 1
+    (stored,) = stored_records()
+    stored.path.write_text("{")
+    found = load_records(package, _offer())
+    assert found is not None
+    assert found.quarantined == ()
+
+
+def test_a_damaged_file_of_which_the_quarantine_is_known_can_be_cleared(package: PackageInfo) -> None:
+    write_quarantine(package, [_entry("a")])
+    (stored,) = stored_records()
+    stored.path.write_text("{")
+    assert clear_records(package, quarantine_only=True) == 1
+    assert load_records(package, _offer()) is None
+
+
+@pytest.mark.parametrize("policy", ["default", "measured", "prefer-cpu"])
+def test_damage_is_warned_of_under_every_policy(package: PackageInfo, policy: str) -> None:
+    write_quarantine(package, [_entry("a")])
+    (stored,) = stored_records()
+    stored.path.write_text("{")
+    warnings = ortpkg.ModelPackage(package.root).select(policy=policy).warnings
+    assert [each for each in warnings if "is ignored: it is not JSON" in each and "was recovered (1)" in each]
 
 
 def test_a_damaged_file_is_replaced_by_the_next_benchmark(package: PackageInfo) -> None:

@@ -1,0 +1,71 @@
+"""A device may vanish between a selection and a session: then the session must not run on the CPU in silence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ortpkg.devices.hardware import DeviceType, EpDevice
+from ortpkg.devices.labels import hardware_label
+from ortpkg.devices.machine_probe import probe
+from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, KernelNotFoundError
+from ortpkg.providers.ep_registry import find_factory
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import DISABLE_CPU_FALLBACK_ENTRY, SessionOptions
+
+_log = logging.getLogger(__name__)
+
+
+def may_fall_back(own: SessionOptions | None) -> bool:
+    """Whether the caller, not the package, allows the CPU to stand in for a device that is gone."""
+    return own is not None and own.config_entries.get(DISABLE_CPU_FALLBACK_ENTRY) == "0"
+
+
+def session_on(
+    ep_device: EpDevice, make: Callable[[], InferenceSession], make_on_cpu: Callable[[], InferenceSession] | None
+) -> InferenceSession:
+    """The session that ``make`` makes, unless ``ep_device`` takes no node of its model because it is gone.
+
+    Then that of ``make_on_cpu``, so that its providers are those that it really has; where there is none, an
+    ExecutionProviderError. The backend is asked anew only where nothing ran on the device.
+    """
+    try:
+        session = make()
+    except (ExecutionProviderError, KernelNotFoundError, InvalidSessionOptionError) as error:
+        problem = _why_gone(ep_device)
+        if not problem:
+            raise
+        raise _gone(ep_device, problem) from error
+    if any(partition.provider == ep_device.ep_name for partition in session.get_partitions()):
+        return session
+    problem = _why_gone(ep_device)
+    if not problem:
+        return session
+    session.close()
+    if make_on_cpu is None:
+        raise _gone(ep_device, problem)
+    _log.warning("%s; the session runs on the CPU, as its options allow", problem)
+    return make_on_cpu()
+
+
+def _gone(ep_device: EpDevice, problem: str) -> ExecutionProviderError:
+    return ExecutionProviderError(
+        f"device gone: {problem}; select again, or let the CPU stand in with the session option "
+        f"{DISABLE_CPU_FALLBACK_ENTRY}=0",
+        ep_name=ep_device.ep_name,
+    )
+
+
+def _why_gone(ep_device: EpDevice) -> str:
+    """In what way the device is not there any more; "" where it is, or is the CPU."""
+    device = ep_device.device
+    if device is None or device.type is DeviceType.CPU:
+        return ""
+    chosen = f"{hardware_label(device)}, which selection chose for {ep_device.ep_name} ({ep_device.backend})"
+    try:
+        factory = find_factory(ep_device.ep_name, backend=ep_device.backend)
+        if factory.has_device(ep_device, probe().hardware):
+            return ""
+    except ExecutionProviderError as error:
+        return f"{chosen}, cannot be asked for any more: {error}"
+    return f"{chosen}, is not there any more"

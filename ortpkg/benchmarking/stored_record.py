@@ -1,0 +1,68 @@
+"""The files of records as they lie on the disk: found, read, and of a damaged one what is left."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.benchmarking.quarantine_copy import recover
+from ortpkg.benchmarking.record_format import MOST_BYTES, PackageRecord, RecordFormatError, parse_record
+from ortpkg.benchmarking.state_directory import records_directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecord:
+    """One file of records.
+
+    Attributes:
+        path: where it lies.
+        record: what it holds; of a damaged one what is in quarantine; None where not even that is known.
+        problem: what is wrong with the file; "" for nothing.
+    """
+
+    path: Path
+    record: PackageRecord | None
+    problem: str = ""
+
+
+def stored_records() -> tuple[StoredRecord, ...]:
+    """Every file of records of this user, sorted by name."""
+    try:
+        paths = sorted(Path(records_directory()).glob("*.json"))
+    except OSError:
+        return ()
+    found = (read_stored(path) for path in paths)
+    return tuple(stored for stored in found if stored is not None)
+
+
+def read_stored(path: Path) -> StoredRecord | None:
+    """The file at ``path``; None where there is none."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return _damaged(path, b"", f"it cannot be read: {error.strerror}")
+    if len(content) > MOST_BYTES:
+        return _damaged(path, b"", f"it has more than {MOST_BYTES} bytes")
+    try:
+        record = parse_record(content)
+    except RecordFormatError as error:
+        return _damaged(path, content, str(error))
+    if record_path(record.digest).name != path.name:
+        return _damaged(path, b"", "it is about another package")
+    return StoredRecord(path=path, record=record)
+
+
+def _damaged(path: Path, content: bytes, problem: str) -> StoredRecord:
+    record = recover(path, content)
+    if record is not None and record_path(record.digest).name != path.name:
+        record = None
+    return StoredRecord(path=path, record=record, problem=problem)
+
+
+def record_path(digest: str) -> Path:
+    """Where the records of the package with that digest lie."""
+    return Path(records_directory(), f"{hashlib.sha256(digest.encode()).hexdigest()[:32]}.json")
