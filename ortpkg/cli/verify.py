@@ -73,7 +73,8 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
         output.warning(note)
     amount = f"{report.file_count} files, {nbytes_text(report.nbytes)}"
     if is_recorded:
-        output.note(f"recorded {amount}; {len(report.differences)} differed from what was recorded before")
+        compared = f"; {len(report.differences)} differed from what was recorded before" if report.is_compared else ""
+        output.note(f"recorded {amount}{compared}")
     elif report.is_intact:
         output.note(f"{report.root} is intact: {amount}, {report.package_digest}")
     else:
@@ -84,6 +85,7 @@ def _report_json(report: VerificationReport) -> dict[str, Any]:
     return {
         "intact": report.is_intact,
         "complete": report.is_complete,
+        "compared": report.is_compared,
         "files": report.file_count,
         "nbytes": report.nbytes,
         "package_digest": report.package_digest,

@@ -65,7 +65,7 @@ class DirectorySource:
         return str(self._root)
 
     def digests(self) -> PackageDigests | None:
-        return _readable(self._root)
+        return _readable(self._root)[0]
 
     @contextlib.contextmanager
     def open(self, file: str) -> Iterator[tuple[Readable, int]]:
@@ -123,7 +123,7 @@ def record_digests(
     """
     with lock_package(root, on_wait=notify):
         check_is_package(root)
-        recorded = _readable(root)
+        recorded, why_not = _readable(root)
         if recorded is not None:
             recover(root, operations=operations)
             recorded = read_digests(root)
@@ -142,14 +142,18 @@ def record_digests(
         file_count=len(hashed),
         nbytes=total_nbytes(hashed.values()),
         package_digest=digests.package_digest,
+        notes=() if recorded is not None else (f"nothing could be compared with what was recorded before: {why_not}",),
+        is_compared=recorded is not None,
     )
 
 
-def _readable(root: Path) -> PackageDigests | None:
-    """What digests.json says; None where it says nothing, or nothing that can be read."""
-    with contextlib.suppress(PackageFormatError):
-        return read_digests(root)
-    return None
+def _readable(root: Path) -> tuple[PackageDigests | None, str]:
+    """What digests.json says; None, and why, where it says nothing, or nothing that can be read."""
+    try:
+        return read_digests(root), f"there was no {DIGESTS_FILE}"
+    except PackageFormatError as error:
+        reasons = "; ".join(finding.message for finding in error.findings) or str(error)
+        return None, f"{DIGESTS_FILE} could not be read: {reasons}"
 
 
 class _Repair:

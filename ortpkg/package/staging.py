@@ -15,7 +15,7 @@ from ortpkg.package.digests import STAGING_PREFIX
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.path_resolver import why_not_a_name
 
-_SPARE_NBYTES = 1024 * 1024  # headers, documents, directories and rounding up to blocks
+_SPARE_NBYTES = 64 * 1024  # headers, documents, directories and rounding up to blocks
 _JOURNAL = f"{STAGING_PREFIX}parts.json"
 _LAST_PART = "manifest.json"
 _MOST_JOURNAL_NBYTES = 1024 * 1024
@@ -141,10 +141,11 @@ def _leftovers(target: Path) -> list[Path]:
 
 def check_space(folder: Path, nbytes: int, operations: FileOperations) -> None:
     """Refuses before anything is written. What the disk compresses or shares is not foreseen, so no promise."""
-    needed, free = nbytes + _SPARE_NBYTES, operations.free_nbytes(folder)
-    if needed > free:
+    free = operations.free_nbytes(folder)
+    if nbytes + _SPARE_NBYTES > free:
         raise AuthoringError(
-            f"not enough space on the disk of {quoted(folder)}: {needed} bytes needed, {free} free; nothing was changed"
+            f"not enough space on the disk of {quoted(folder)}: {nbytes} bytes needed, and {_SPARE_NBYTES} to "
+            f"spare, {free} free; nothing was changed"
         )
 
 

@@ -53,6 +53,8 @@ class VerificationReport:
         notes: what else a person should know.
         repaired: files that a repair put right.
         not_repaired: file → why a repair could not put it right.
+        is_compared: there was a record to compare with; False only where digests were recorded for the first time, or
+            those before could not be read.
     """
 
     root: Path
@@ -64,6 +66,7 @@ class VerificationReport:
     notes: tuple[str, ...] = ()
     repaired: tuple[str, ...] = ()
     not_repaired: tuple[tuple[str, str], ...] = ()
+    is_compared: bool = True
 
     @property
     def is_intact(self) -> bool:

@@ -215,7 +215,7 @@ def test_too_little_space_is_said_before_anything_is_written(root: Path, output:
     pack_package(root, output)
     for command, source in ((pack_package, root), (unpack_package, output)):
         operations = Full()
-        with pytest.raises(AuthoringError, match=r"not enough space .* bytes needed, 1000 free"):
+        with pytest.raises(AuthoringError, match=r"not enough space .* bytes needed, and 65536 to spare, 1000 free"):
             command(source, tmp_path / "q", operations=operations)
         assert operations.log == []
 

@@ -235,9 +235,23 @@ def test_recording_makes_digests_where_there_are_none_that_can_be_read(good: Pat
     if content is not None:
         (good / "digests.json").write_bytes(content)
 
-    record_digests(good)
+    report = record_digests(good)
 
     assert (good / "digests.json").read_bytes() == recorded
+    assert not report.is_compared
+    reason = "there was no digests.json" if content is None else "digests.json could not be read: "
+    assert report.notes[0].startswith(f"nothing could be compared with what was recorded before: {reason}")
+
+
+def test_recording_over_a_link_says_that_nothing_was_compared(good: Path, tmp_path: Path) -> None:
+    (good / "digests.json").replace(tmp_path / "elsewhere.json")
+    (good / "digests.json").symlink_to(tmp_path / "elsewhere.json")
+
+    report = record_digests(good)
+
+    assert (report.is_compared, report.differences) == (False, ())
+    assert "digests.json could not be read: " in report.notes[0]
+    assert verify_package(good).is_intact
 
 
 def test_recording_an_intact_package_writes_nothing(good: Path) -> None:
