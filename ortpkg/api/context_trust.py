@@ -12,18 +12,26 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ortpkg.benchmarking.state_directory import state_directory
+from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.ep_names import PREPACK_EP, resolve_ep_name
 from ortpkg.errors import TrustRequiredError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.package.package_info import VariantInfo
+from ortpkg.providers.ep_context_checks import file_stamp
 
 _CHUNK_NBYTES = 1 << 20
 _TRACE = b"EPContext"
+#: Digests of binaries are remembered with what the file system says of them, as those of all that a session verifies.
+_KIND = "context_digests"
+_MOST_KEPT = 500
+#: A file this young may change again without a new time of change.
+_LEAST_AGE_NS = 2_000_000_000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 #: Judges the EPContext nodes of a model before any execution provider sees them.
@@ -92,8 +100,18 @@ def _digest_of(context: EpContextAttributes, folders: Sequence[Path]) -> str:
     path = next((found for folder in folders if (found := folder / context.context_path).is_file()), None)
     if path is None:
         return ""
+    stamp = file_stamp(path)
+    key = {"path": str(path), "stamp": list(stamp or ())}
+    is_settled = stamp is not None and time.time_ns() - max(stamp[3], stamp[4]) >= _LEAST_AGE_NS
+    remembered = read_fact(_KIND, key) if is_settled else None
+    if isinstance(remembered, str):
+        return remembered
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if is_settled and file_stamp(path) == stamp:
+        write_fact(_KIND, key, digest)
+        prune_facts(_KIND, keep=_MOST_KEPT)
+    return digest
 
 
 def _remembered() -> Path:

@@ -21,6 +21,7 @@ import pytest
 from onnx import numpy_helper
 
 import ortpkg
+from ortpkg.api import context_trust
 from ortpkg.api.compiling import compile_package
 from ortpkg.authoring.compile_variants import CompileWishes
 from ortpkg.cli.app import run as run_command_line
@@ -224,6 +225,26 @@ def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(packag
     binary.write_bytes(data)
     with pytest.raises(TrustRequiredError):
         ortpkg.ModelPackage(package).best_variant().create_session(verify=False)
+
+
+def test_a_context_made_here_is_hashed_once_and_again_when_it_changed(
+    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del machine
+    monkeypatch.setattr(context_trust, "_LEAST_AGE_NS", 0)
+    compiled(package, FAKE)
+    variant = ortpkg.ModelPackage(package).best_variant()
+    variant.create_session(verify=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(hashlib, "file_digest", lambda *_arguments: pytest.fail("hashed again"))
+        variant.create_session(verify=False)
+    binary = variant.directory / "net_fake.bin"
+    data = bytearray(binary.read_bytes())
+    data[-1] ^= 1
+    binary.unlink()
+    binary.write_bytes(data)
+    with pytest.raises(TrustRequiredError):
+        variant.create_session(verify=False)
 
 
 def test_run_ends_with_exit_code_7_without_trust(
