@@ -52,6 +52,7 @@ _CONSTANT_TERM = 7
 _LEAST_TILES, _BUFFER_NBYTES = 96, 2 << 20
 #: Largest sum of squares of an image for which the transforms neither overflow nor spread an infinity over a tile.
 _LARGEST_ENERGY = 1e30
+_HALF_INFINITY, _HALF_MINUS_INFINITY = 0x7C00, 0xFC00
 
 
 def suits(windows: Windows, weight: tuple[int, ...]) -> bool:
@@ -76,8 +77,10 @@ def transformed_filter(weight: Tensor) -> Tensor:
 
 def is_tame(x: Tensor) -> bool:
     """Whether the transforms of ``x`` (C, H, W) neither overflow nor meet infinities or NaN."""
+    if x.dtype == np.float16:  # its finite values are small enough; infinities and NaN are the largest bit patterns
+        return bool(x.view(np.int16).max() < _HALF_INFINITY and x.view(np.uint16).max() < _HALF_MINUS_INFINITY)
     flat = x.reshape(-1)
-    return bool(np.dot(flat, flat) < _LARGEST_ENERGY)
+    return x.dtype == _FLOAT32 and bool(np.dot(flat, flat) < _LARGEST_ENERGY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,3 +81,13 @@ def test_few_channels_or_few_tiles_are_left_to_other_ways() -> None:
     assert not winograd.suits(windows_of(64, 64, (1, 1, 1, 1)), (64, 3, 3, 3))
     assert not winograd.suits(windows_of(8, 8, (1, 1, 1, 1)), (64, 64, 3, 3))
     assert not winograd.suits(windows_of(64, 64, (1, 1, 1, 1)), (64, 64, 5, 5))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_only_finite_images_are_tame(dtype: Any) -> None:
+    x = normal(3, 5, 7).astype(dtype)
+    x[0, 0, :2] = [np.finfo(dtype).max / 2, -np.finfo(dtype).max / 2] if dtype is np.float16 else [1e14, -1e14]
+    assert winograd.is_tame(x)
+    for odd in (np.inf, -np.inf, np.nan, -np.nan):
+        x[2, 4, 6] = odd
+        assert not winograd.is_tame(x)
