@@ -96,6 +96,8 @@ class ContextFile:
         self._ep_name = ep_name
         self._where = where
         self._checked_blobs = checked
+        #: Blobs that this object compared: partitions share them, and each is compared once.
+        self._compared: set[int] = set()
         self.nbytes = data.nbytes
         index = self._read_index()
         try:
@@ -142,7 +144,9 @@ class ContextFile:
     def _checked(self, number: int, name: str, part: str) -> memoryview:
         blob = self._blobs[number]
         data = self._data[blob.offset : blob.offset + blob.nbytes]
-        if self._checked_blobs is not None and (blob.offset, blob.sha256) in self._checked_blobs:
+        if number in self._compared or (
+            self._checked_blobs is not None and (blob.offset, blob.sha256) in self._checked_blobs
+        ):
             return data
         if hashlib.sha256(data).hexdigest() != blob.sha256:
             raise EpContextError(
@@ -151,6 +155,7 @@ class ContextFile:
                 ep_name=self._ep_name,
                 partition_name=name,
             )
+        self._compared.add(number)
         if self._checked_blobs is not None:
             self._checked_blobs.add((blob.offset, blob.sha256))
         return data

@@ -166,3 +166,18 @@ def test_descriptor_survives_json_and_unknown_keys() -> None:
     for wrong in cases:
         with pytest.raises(ValueError, match="descriptor"):
             descriptor_from_json(wrong)
+
+
+def test_a_blob_that_partitions_share_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = read(DATA)
+    lengths = []
+    sha256 = hashlib.sha256
+
+    def spy(data: Any = b"") -> Any:
+        lengths.append(memoryview(data).nbytes)
+        return sha256(data)
+
+    monkeypatch.setattr(hashlib, "sha256", spy)
+    for name in file.names:
+        file.entry(name)
+    assert lengths.count(10_000) == 1
