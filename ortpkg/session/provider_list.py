@@ -26,6 +26,9 @@ _DEFAULT_EP_OF_BACKEND: Mapping[str, str] = {
     "prepack": PREPACK_EP,
 }
 
+#: Backends whose kernels are ours: they keep to limits by themselves, and need no child process.
+_OWN_BACKENDS = (EMBEDDED, "prepack")
+
 ProviderName = str | tuple[str, Mapping[str, str]]
 
 
@@ -117,7 +120,7 @@ def _from_device(device: EpDevice, options: Mapping[str, str], isolation: LoadLi
 def _created(
     factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str], isolation: LoadLimits | None
 ) -> ExecutionProvider:
-    if isolation is not None:
+    if isolation is not None and factory.backend not in _OWN_BACKENDS:
         if factory.backend not in ISOLATED_BACKENDS:
             known = ", ".join(ISOLATED_BACKENDS)
             raise InvalidSessionOptionError(

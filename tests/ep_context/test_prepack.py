@@ -259,3 +259,8 @@ def test_the_descriptor_names_what_matters_and_nothing_else() -> None:
     found = PrepackExecutionProvider(options={"anything": "1"}).describe_environment()
     architecture = prepack_compatibility.machine_architecture()
     assert found == ContextDescriptor(ep=NAME, sdk_version="kernel layout 1", device="CPU", architecture=architecture)
+
+
+def test_an_isolated_session_runs_it_in_this_process(model: Path) -> None:
+    session = InferenceSession(model, providers=["prepack"], isolate=True)
+    np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
