@@ -183,12 +183,12 @@ def window_bias(length: int, total: int, offset: Tensor, before: int, after: int
 
     A bound of -1 leaves its side open; causal attention is ``after=0``.
     """
-    distance = (np.arange(length)[:, None] + offset.reshape(-1, 1, 1, 1)) - np.arange(total)
-    allowed = np.ones(distance.shape, np.bool_)
+    positions, keys = np.arange(length)[:, None] + offset.reshape(-1, 1, 1, 1), np.arange(total)
+    allowed = np.ones((len(positions), 1, length, total), np.bool_)
     if before >= 0:
-        allowed &= distance <= before
+        allowed &= keys >= positions - before
     if after >= 0:
-        allowed &= distance >= -after
+        allowed &= keys <= positions + after
     bias: Tensor = np.where(allowed, dtype.type(0), dtype.type(-np.inf))
     return bias
 

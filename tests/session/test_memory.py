@@ -44,6 +44,40 @@ def test_third_run_allocates_nothing_but_its_output(text: str) -> None:
         assert peak_nbytes(session) < NBYTES + 65536
 
 
+#: What a transformer's layer spends its time in. Blocks of 64 kB, two per thread, are what activations need besides.
+LAYER = """g (float[1,128,512] x) => (float[1,128,512] y)
+<float[512,512] w = {0}, float[512] scale = {1}, float[512] shift = {2}> {
+    h = LayerNormalization(x, scale, shift)
+    p = MatMul(h, w)
+    q = Softmax(p)
+    r = Gelu(q)
+    s = Add(r, x)
+    t = MatMul(s, w)
+    u = Erf(t)
+    y = Add(u, s)
+}"""
+
+
+@pytest.mark.requirement("M23")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_layers_of_transformers_allocate_blocks_at_most(threads: int) -> None:
+    values = np.random.default_rng(0).standard_normal((3, 512, 512)).astype(np.float32)
+    text = LAYER
+    for number, value in enumerate((values[0], values[1, 0], values[2, 0])):
+        text = text.replace(f"{{{number}}}", "{" + ", ".join(f"{v:.4f}" for v in value.ravel()) + "}")
+    x = {"x": values[:1, :128]}
+    with session_of(text, intra_op_num_threads=threads) as session:
+        for _ in range(2):
+            session.run(None, x)
+        tracemalloc.start()
+        try:
+            (y,) = session.run(None, x)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < y.nbytes + threads * 5 * 65536 + 32768
+
+
 @pytest.mark.requirement("M23")
 def test_without_pattern_and_reuse_a_run_takes_more() -> None:
     with session_of(CHAIN, enable_mem_pattern=False, enable_mem_reuse=False) as plain:
