@@ -1,4 +1,4 @@
-"""OpenVINO and the onnxruntime bridge as providers of whole models, through the partitioner."""
+"""OpenVINO and the onnxruntime bridge as providers of models that they take whole, through the partitioner."""
 
 from __future__ import annotations
 
