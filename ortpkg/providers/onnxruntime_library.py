@@ -13,8 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import onnxruntime
-
 from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
@@ -31,12 +29,13 @@ from ortpkg.providers.native_library import (
     required_part,
     signature_part,
 )
+from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
 from ortpkg.providers.run_watch import run_watched
+
+onnxruntime = load_onnxruntime()
 
 #: An option of ours, for onnxruntime's session: its CPU provider has no option for the number of its threads.
 THREADS_OPTION = "intra_op_num_threads"
-#: What fails is raised, and said once by us; onnxruntime's own lines on standard error would say it twice.
-_FATAL_ONLY = 4
 #: Makes a session remember which of its providers took which nodes; older releases ignore it.
 _RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
 _MODEL = "model"
@@ -102,7 +101,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
 
     def _session_options(self) -> Any:
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = _FATAL_ONLY
+        options.log_severity_level = FATAL_ONLY
         options.add_session_config_entry(_RECORD_ASSIGNMENT_ENTRY, "1")
         if threads := self._options.get(THREADS_OPTION, ""):
             options.intra_op_num_threads = _thread_count(threads)
@@ -138,7 +137,7 @@ class _OnnxRuntimeModel:
         if not context.is_watched:
             return self._run(feeds, None)
         options = onnxruntime.RunOptions()
-        options.log_severity_level = _FATAL_ONLY
+        options.log_severity_level = FATAL_ONLY
         return run_watched(context, lambda: self._run(feeds, options), lambda: setattr(options, "terminate", True))
 
     def get_placement(self) -> Sequence[BackendPlacement]:

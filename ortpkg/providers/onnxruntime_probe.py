@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+
 
 def list_offers() -> dict[str, Any]:
     """``{"version", "providers": [name], "ep_devices": [...]}``; builds before 1.22 know no EP devices."""
-    import onnxruntime
-
+    onnxruntime = load_onnxruntime()
     ep_devices = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
     return {
         "version": onnxruntime.__version__,
@@ -22,7 +23,7 @@ def rate_compatibility(ep_name: str, places: list[int], info: str) -> str | None
 
     None where this build has no function for it, or no longer has the devices.
     """
-    import onnxruntime
+    onnxruntime = load_onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     rate = getattr(state, "get_model_compatibility_for_ep_devices", None)
