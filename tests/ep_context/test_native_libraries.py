@@ -46,6 +46,22 @@ g (float[2, 3] x) => (float[2, 2] y, float[2, 3] e)
     f = ai.onnx.ml.ArrayFeatureExtractor(e, columns)
     y = Neg(f)
 }"""
+BRANCHES = """
+<ir_version: 10, opset_import: ["" : 17, "ai.onnx.ml" : 3]>
+g (bool c, float[2, 3] x, int64[2] columns) => (float[2, 2] y) {
+    e = Exp(x)
+    y = If(c) <
+        then_branch = t () => (float[2, 2] a) {
+            n = Neg(e)
+            m = Mul(n, x)
+            a = ai.onnx.ml.ArrayFeatureExtractor(m, columns)
+        },
+        else_branch = f () => (float[2, 2] b) {
+            g = ai.onnx.ml.ArrayFeatureExtractor(e, columns)
+            b = Abs(g)
+        }
+    >
+}"""
 STRINGS = """
 <ir_version: 10, opset_import: ["" : 17]>
 g (float[2, 3] x, string[N] s) => (float[2, 3] y, string[N] t) { a = Exp(x) y = Neg(a) t = Identity(s) }"""
@@ -95,6 +111,17 @@ def test_an_operator_that_the_library_lacks_is_left_and_the_rest_is_taken(
     np.testing.assert_allclose(e, np.exp(X), rtol=1e-5)
     np.testing.assert_allclose(y, -np.exp(X)[:, [0, 2]], rtol=1e-5)
     assert "its library lacks ai.onnx.ml:ArrayFeatureExtractor" in caplog.text
+
+
+def test_branches_of_a_node_that_the_library_refuses_are_taken_in_parts(tmp_path: Path) -> None:
+    state = state_of(save(BRANCHES, tmp_path / "branches.onnx"), provider(OPENVINO))
+    taken = {(each.graph_path.rpartition(".")[2], each.op_types) for each in state.partitions if each.fused_node}
+    assert taken == {("", ("Exp",)), ("then_branch", ("Neg", "Mul")), ("else_branch", ("Abs",))}
+    columns = np.array([0, 2])
+    (y,) = run(state, np.array(True), X, columns)
+    np.testing.assert_allclose(y, (-np.exp(X) * X)[:, columns], rtol=1e-5)
+    (y,) = run(state, np.array(False), X, columns)
+    np.testing.assert_allclose(y, np.exp(X)[:, columns], rtol=1e-5)
 
 
 def test_values_that_cannot_cross_the_border_leave_their_nodes_out(tmp_path: Path) -> None:
