@@ -22,7 +22,7 @@ _DEFAULT_EPSILON = 1e-5
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     conv = sole_consumed_producer(graph, node.inputs[0], "Conv")
-    if conv is None or not context.may_change(conv) or not same_provider(conv, node) or not _is_inference(graph, node):
+    if conv is None or not context.may_change(conv) or not same_provider(conv, node) or not is_inference(graph, node):
         return False
     constants = ConvConstants.of(graph, conv, context)
     parameters = [
@@ -43,7 +43,8 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     return True
 
 
-def _is_inference(graph: Graph, node: Node) -> bool:
+def is_inference(graph: Graph, node: Node) -> bool:
+    """Whether a ``BatchNormalization`` only scales and shifts each channel, and makes its first output alone."""
     if node.since_version < _FIRST_VERSION_WITHOUT_IS_TEST or node.attribute("training_mode", 0):
         return False
     # Version 7 could normalize each position by itself.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ortpkg.engine.transformers.activation_fusion import ACTIVATION_FUSION, RESIDUAL_FUSION
 from ortpkg.engine.transformers.attention_fusion import ATTENTION_FUSION
+from ortpkg.engine.transformers.batch_normalization_affine_fusion import BATCH_NORMALIZATION_AFFINE_FUSION
 from ortpkg.engine.transformers.bias_gelu_fusion import BIAS_GELU_FUSION
 from ortpkg.engine.transformers.cast_elimination import CAST_ELIMINATION
 from ortpkg.engine.transformers.common_subexpression_elimination import COMMON_SUBEXPRESSION_ELIMINATION
@@ -65,7 +66,14 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
         CONSTANT_FOLDING,
         COMMON_SUBEXPRESSION_ELIMINATION,
         RuleDriver(
-            "basic-fusions", [PAD_FUSION, CONV_BATCH_NORMALIZATION_FUSION, CONV_AFFINE_FUSION, MATMUL_ADD_FUSION]
+            "basic-fusions",
+            [
+                PAD_FUSION,
+                CONV_BATCH_NORMALIZATION_FUSION,
+                CONV_AFFINE_FUSION,
+                BATCH_NORMALIZATION_AFFINE_FUSION,
+                MATMUL_ADD_FUSION,
+            ],
         ),
         UNUSED_REMOVAL,
     ),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ortpkg.engine.transformers.activation_fusion import ACTIVATION_FUSION
+from ortpkg.engine.transformers.batch_normalization_affine_fusion import BATCH_NORMALIZATION_AFFINE_FUSION
 from ortpkg.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
 from ortpkg.engine.transformers.conv_batch_normalization_fusion import CONV_BATCH_NORMALIZATION_FUSION
 from ortpkg.engine.transformers.insert_cast import INSERT_CAST
@@ -21,6 +22,7 @@ from tests.engine.transformers.transformation import apply, check, check_unchang
 
 NORMALIZATION = RuleDriver("test", [CONV_BATCH_NORMALIZATION_FUSION])
 AFFINE = RuleDriver("test", [CONV_AFFINE_FUSION])
+NORMALIZATION_AFFINE = RuleDriver("test", [BATCH_NORMALIZATION_AFFINE_FUSION])
 MATMUL_ADD = RuleDriver("test", [MATMUL_ADD_FUSION])
 ACTIVATION = RuleDriver("test", [ACTIVATION_FUSION])
 EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
@@ -281,3 +283,46 @@ def test_float16_nodes_with_a_kernel_stay() -> None:
 
 def test_float16_nodes_without_any_kernel_stay() -> None:
     check_unchanged(INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=TransformContext())
+
+
+# --- batch normalization and what scales it ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operand", ["c", "k"])
+def test_a_scale_and_a_shift_move_into_the_batch_normalization(operand: str) -> None:
+    check(
+        NORMALIZATION_AFFINE,
+        before=f"""g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y)
+                   {{ a = BatchNormalization <epsilon = 0.1> (x, s, t, m, v)
+                      f = Mul({operand}, a)
+                      y = Add(f, {operand}) }}""",
+        after="""g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y)
+                 { y = BatchNormalization <epsilon = 0.1> (x, s__0__0, t__0__0, m, v) }""",
+        weights=CONV,
+    )
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "y = Mul(a, d)",
+        "y = Mul(a, x)",
+        "y = Sub(a, c)",
+    ],
+)
+def test_what_is_no_constant_per_channel_stays_behind_the_batch_normalization(rest: str) -> None:
+    check_unchanged(
+        NORMALIZATION_AFFINE,
+        f"""g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y)
+            {{ a = BatchNormalization <epsilon = 0.1> (x, s, t, m, v) {rest} }}""",
+        weights=CONV,
+    )
+
+
+def test_a_normalization_that_others_use_too_keeps_its_scale() -> None:
+    check_unchanged(
+        NORMALIZATION_AFFINE,
+        """g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y, float[1, 4, 5, 5] a)
+           { a = BatchNormalization <epsilon = 0.1> (x, s, t, m, v) y = Mul(a, c) }""",
+        weights=CONV,
+    )

@@ -1,0 +1,76 @@
+"""``Mul`` and ``Add`` of a constant per channel behind a ``BatchNormalization`` move into its scale and bias.
+
+Networks that came from Caffe (DenseNet) have normalization and scale as two layers, and no convolution before them
+that could take both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortpkg.engine.transformers.conv_batch_normalization_fusion import is_inference
+from ortpkg.engine.transformers.rewriting import (
+    add_constant,
+    constant_array,
+    is_per_channel,
+    per_channel,
+    replace_nodes,
+    same_provider,
+    sole_consumed_producer,
+)
+from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import TensorType
+
+_FIRST_VERSION_WITH_BROADCASTING = 7
+_SCALE, _BIAS = 1, 2
+
+
+def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
+    if node.since_version < _FIRST_VERSION_WITH_BROADCASTING:
+        return False
+    return any(_fuse(graph, node, slot, context) for slot in (0, 1))
+
+
+def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> bool:
+    normalization = sole_consumed_producer(graph, node.inputs[slot], "BatchNormalization")
+    operand = constant_array(graph, node.inputs[1 - slot], largest_nbytes=context.largest_constant_nbytes)
+    if normalization is None or operand is None or not same_provider(normalization, node):
+        return False
+    if not context.may_change(normalization) or not is_inference(graph, normalization):
+        return False
+    scale, bias = (
+        constant_array(graph, normalization.inputs[place], largest_nbytes=context.largest_constant_nbytes)
+        for place in (_SCALE, _BIAS)
+    )
+    rank = _rank(graph, normalization.inputs[0])
+    if scale is None or bias is None or rank is None or scale.shape != bias.shape or scale.ndim != 1:
+        return False
+    channels = scale.shape[0]
+    if operand.dtype != scale.dtype or not is_per_channel(operand.shape, rank, channels):
+        return False
+    wide = per_channel(operand, rank, channels).astype(np.float64)
+    if node.op_type == "Mul":
+        new_scale, new_bias = scale * wide, bias * wide
+    else:
+        new_scale, new_bias = scale, bias + wide
+    x, _, _, mean, variance = normalization.inputs
+    inputs = [
+        x,
+        add_constant(graph, normalization.inputs[_SCALE], new_scale.astype(scale.dtype)),
+        add_constant(graph, normalization.inputs[_BIAS], new_bias.astype(bias.dtype)),
+        mean,
+        variance,
+    ]
+    replace_nodes(graph, [normalization, node], "BatchNormalization", inputs, attributes=normalization.attributes)
+    return True
+
+
+def _rank(graph: Graph, value: str) -> int | None:
+    found = graph.type_of(value)
+    return len(found.shape) if isinstance(found, TensorType) and found.shape is not None else None
+
+
+BATCH_NORMALIZATION_AFFINE_FUSION = RewriteRule(
+    name="batch-normalization-affine-fusion", op_types=frozenset({"Add", "Mul"}), rewrite=_rewrite
+)
