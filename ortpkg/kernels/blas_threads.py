@@ -103,3 +103,16 @@ def _remember() -> None:
 def _apply() -> None:
     for library, count in _original:
         library.set_num_threads(1 if _holders else _wanted or count)  # type: ignore[attr-defined]
+
+
+def _forget_runs() -> None:
+    """A forked child has none of its parent's runs, and must not wait for a lock that one of them held."""
+    global _lock, _wanted, _active_runs, _holders  # noqa: PLW0603
+    _lock = threading.Lock()
+    if _holders or _active_runs:
+        _wanted = _active_runs = _holders = 0
+        _apply()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_runs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,22 @@ def test_count_of_the_process_comes_back_after_runs_that_overlap(library: FakeLi
     assert library.counts[-1] == 4
     second.__exit__(None, None, None)
     assert library.counts[-1] == 8
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_in_the_middle_of_a_run_leaves_its_child_free() -> None:
+    blas_threads.hold_to_one_thread()
+    try:
+        child = os.fork()
+        if child == 0:
+            is_free = not blas_threads._holders and blas_threads._lock.acquire(blocking=False)
+            os._exit(0 if is_free else 1)
+        with blas_threads._lock:
+            other = os.fork()
+            if other == 0:
+                os._exit(0 if blas_threads._lock.acquire(blocking=False) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.waitpid(other, 0)[1] == 0
+    finally:
+        blas_threads.release()
