@@ -102,7 +102,7 @@ def ask_plugin(function: str, plugin: Plugin, arguments: Mapping[str, Any]) -> P
             "files": _files_of(plugin),
             "requires": _required_versions(plugin.distribution) if plugin.distribution else [],
         },
-        is_kept=lambda value: not isinstance(value, dict) or value.get("ep_devices") != [],
+        is_kept=lambda value: not _offers_nothing(value, arguments),
     )
 
 
@@ -169,6 +169,13 @@ class PluginEpFactory(EpFactory):
                 f"{self._plugin} failed to say what it offers: {answer.failure}", ep_name=self.ep_name
             )
         return answer.value if isinstance(answer.value, dict) else {}
+
+
+def _offers_nothing(value: object, arguments: Mapping[str, Any]) -> bool:
+    """Whether an answer says that the plug-in is not available, or runs on none of the devices it was asked about."""
+    if not isinstance(value, dict) or "is_available" not in value:
+        return False
+    return not value["is_available"] or (bool(arguments.get("hardware")) and not value["ep_devices"])
 
 
 def _check_facts(plugin: Plugin, facts: Mapping[str, Any]) -> None:

@@ -279,3 +279,40 @@ def test_what_a_plugin_prints_stays_out_of_standard_output(site: Path, python: R
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["ran"][0]["variant"] == "acme"
     assert ran.stderr.count("NOISE") == 3
+
+
+def test_a_second_process_asks_a_plugin_nothing_until_it_changes(site: Path, python: Run, package: Path) -> None:
+    _install(site)
+    asked = site.parent / "asked"
+    for method in ("version", "is_available", "validate_compiled_model_compatibility_info"):
+        _spoil(site, method, f"open({str(asked)!r}, 'a').write('{method} ')")
+
+    def select() -> list[str]:
+        asked.write_text("")
+        done = python("-m", "ortpkg", "select", package, "--json")
+        assert done.returncode == 0, done.stderr
+        return asked.read_text().split()
+
+    first, second = select(), select()
+    with (site / "acme_ep" / "factory.py").open("a") as file:
+        file.write("# changed\n")
+    changed = select()
+
+    assert second == []
+    assert set(changed) == set(first) == {"version", "is_available", "validate_compiled_model_compatibility_info"}
+
+
+def test_a_plugin_that_was_not_available_is_asked_again(site: Path, python: Run, package: Path) -> None:
+    _install(site)
+    library = site.parent / "library"
+    _spoil(site, "is_available", f"import os; return os.path.exists({str(library)!r})")
+
+    def codes() -> set[str]:
+        (selection,) = json.loads(python("-m", "ortpkg", "select", package, "--json").stdout)["selections"]
+        return {verdict["code"] for verdict in selection["verdicts"] if verdict["variant"] == "acme"}
+
+    before = codes()
+    library.touch()
+
+    assert before == {"EP_NOT_AVAILABLE"}
+    assert "SELECTED" in codes()

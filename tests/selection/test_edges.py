@@ -12,6 +12,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.frozen import FrozenMapping
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.limits import NO_LIMITS, limits_of
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry, SelectionRecords, device_key
 from ortpkg.selection.provider_option_devices import device_option_of
 from ortpkg.selection.selector import select_variant
@@ -73,13 +74,12 @@ def test_backends_rank_openvino_onnxruntime_plugins_and_then_our_own() -> None:
 def test_a_variant_may_take_its_last_byte_and_no_more(device: HardwareDevice, most: int) -> None:
     offers = [_offer("onnxruntime", device, ep="XExecutionProvider")]
 
-    assert _codes(_select([_variant(peak=most)], offers)) == [ReasonCode.SELECTED]
-    assert _codes(_select([_variant(peak=most + 1)], offers)) == [ReasonCode.MEMORY_TOO_SMALL]
+    for limits in (NO_LIMITS, limits_of(max_memory="1TB")):  # with limits, each variant is looked at in full
+        assert _codes(_select([_variant(peak=most)], offers, limits=limits)) == [ReasonCode.SELECTED]
+        assert _codes(_select([_variant(peak=most + 1)], offers, limits=limits)) == [ReasonCode.MEMORY_TOO_SMALL]
 
 
 def test_limits_hold_on_their_last_byte() -> None:
-    from ortpkg.selection.limits import limits_of
-
     offers = [_offer("embedded")]
     limits = limits_of(max_memory=1000)
 
