@@ -18,6 +18,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from ortpkg.authoring.npy_header import read_npy_header, why_unreadable
 from ortpkg.errors import UsageError, quoted
 
 Array = npt.NDArray[Any]
@@ -66,13 +67,11 @@ def _read_errors(path: Path) -> Iterator[None]:
     except UsageError:
         raise
     except Exception as error:
-        reason = str(error) if isinstance(error, OSError | ValueError) and str(error) else repr(error)
-        # A reason can hold bytes of the file, so it is quoted as any text of a stranger's is.
-        raise UsageError(f"cannot read {quoted(path)}: {quoted(reason)[1:-1]}") from error
+        raise UsageError(f"cannot read {quoted(path)}: {why_unreadable(error)}") from error
 
 
 def _read_array(file: IO[bytes], name: str, file_nbytes: int) -> Array:
-    shape, is_fortran, dtype = _read_header(file)
+    shape, is_fortran, dtype = read_npy_header(file, name)
     if dtype.hasobject:
         raise ValueError(f"array {quoted(name)} holds pickled Python objects, which are never loaded")
     count = 1
@@ -96,14 +95,6 @@ def _read_array(file: IO[bytes], name: str, file_nbytes: int) -> Array:
         done += len(chunk)
     flat = np.frombuffer(data, dtype=dtype, count=count)
     return flat.reshape(shape, order="F" if is_fortran else "C")
-
-
-def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    if version not in {(1, 0), (2, 0), (3, 0)}:
-        raise ValueError(f"npy files of version {version[0]}.{version[1]} are not known")
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return reader(file)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

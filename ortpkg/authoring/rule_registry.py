@@ -13,6 +13,10 @@ from ortpkg.package.rules import PACKAGE_RULES, Rule
 RULES: dict[str, Rule] = {rule.id: rule for rule in (*PACKAGE_RULES, *AUTHORING_RULES)}
 """Id → rule, in the order of ids."""
 
+_ID_LENGTH = len("ORT101")
+_FAMILY = "ORT"
+_FEWEST_IN_COMMON = len(_FAMILY) + 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFilter:
@@ -47,10 +51,10 @@ def find_rule(identifier: str) -> Rule:
     Raises:
         UsageError: there is none.
     """
-    try:
-        return RULES[identifier.strip().upper()]
-    except KeyError:
-        raise UsageError(f"there is no rule {quoted(identifier)}{did_you_mean(identifier, RULES)}") from None
+    wanted = identifier.strip().upper()
+    if wanted in RULES:
+        return RULES[wanted]
+    raise UsageError(f"there is no rule {quoted(identifier)}{_suggestion(wanted)}")
 
 
 def check_targets(targets: Iterable[str]) -> tuple[str, ...]:
@@ -70,10 +74,18 @@ def _prefixes(written: Iterable[str]) -> tuple[str, ...]:
     prefixes = [prefix.strip().upper() for text in written for prefix in text.split(",") if prefix.strip()]
     for prefix in prefixes:
         if not any(identifier.startswith(prefix) for identifier in RULES):
-            raise UsageError(
-                f"there is no rule {quoted(prefix)}{did_you_mean(prefix, RULES)}; ortpkg explain lists all"
-            )
+            raise UsageError(f"there is no rule {quoted(prefix)}{_suggestion(prefix)}")
     return tuple(prefixes)
+
+
+def _suggestion(identifier: str) -> str:
+    """What may have been meant: the rules whose ids share most of their beginning with a wrong one, or the nearest."""
+    for length in range(min(len(identifier), _ID_LENGTH), _FEWEST_IN_COMMON - 1, -1):
+        prefix = identifier[:length]
+        if found := [each for each in RULES if each.startswith(prefix)]:
+            return f"; these begin with {prefix}: {', '.join(found)}"
+    hint = "" if identifier.startswith(_FAMILY) else did_you_mean(identifier, RULES)
+    return f"{hint}; ortpkg explain lists all"
 
 
 def _longest_prefix(rule: str, prefixes: Iterable[str]) -> int | None:

@@ -28,6 +28,8 @@ from ortpkg.errors import AuthoringError, PackageBusyError, quoted
 
 LOCK_TIMEOUT_S = 600.0
 _POLL_INTERVAL_S = 0.05
+_UNUSED_AFTER_S = 3600.0
+_MOST_REMOVED = 200  # at a time: no command is to wait for this
 _MOST_HOLDER_NBYTES = 4096
 
 logger = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ def lock_package(
     lock = filelock.FileLock(path)
     holder_path = path.with_suffix(".json")
     try:
+        path.touch(mode=0o600)  # so that nobody takes it for an unused one from now on
         _acquire(lock, root, holder_path, timeout_s, on_wait)
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         raise AuthoringError(f"cannot lock {quoted(root)} through {quoted(path)}: {error}") from error
@@ -63,6 +66,7 @@ def lock_package(
         with contextlib.suppress(OSError):
             holder_path.unlink(missing_ok=True)
         lock.release()
+        _remove_unused(directory)
 
 
 def locks_directory() -> Path:
@@ -70,6 +74,30 @@ def locks_directory() -> Path:
     chosen = os.environ.get("ORTPKG_CACHE_DIR")
     caches = Path(chosen) if chosen else platformdirs.user_cache_path("ortpkg", appauthor=False)
     return caches / "locks"
+
+
+def _remove_unused(directory: Path) -> None:
+    """Removes locks that nobody has wanted for an hour: a package that is gone leaves one for ever otherwise.
+
+    One is removed only while it is held here, and only if it is old even then: who wants it has touched it first.
+    """
+    removed = 0
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            path = Path(entry.path)
+            if removed == _MOST_REMOVED:
+                return
+            if path.suffix != ".lock" or not _is_unused(path):
+                continue
+            with contextlib.suppress(OSError, NotImplementedError), filelock.FileLock(path, timeout=0):
+                if _is_unused(path):
+                    path.with_suffix(".json").unlink(missing_ok=True)
+                    path.unlink(missing_ok=True)  # an error on Windows, which keeps what is open
+                    removed += 1
+
+
+def _is_unused(path: Path) -> bool:
+    return time.time() - path.lstat().st_mtime > _UNUSED_AFTER_S
 
 
 def _writable_directory(root: Path) -> Path:

@@ -14,6 +14,24 @@ from ortpkg.package.rules import PACKAGE_RULES
 
 
 @pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("ORT1", "no rule 'ORT1'; these begin with ORT1: ORT101, ORT102, ORT103, .*ORT122$"),
+        (" ort70", "these begin with ORT70: ORT701, ORT702, ORT703, ORT704$"),
+        ("ORT1O1", "these begin with ORT1: ORT101, "),
+        ("ORT1011", "these begin with ORT101: ORT101$"),
+        ("ORT9", "no rule 'ORT9'; ortpkg explain lists all$"),
+        ("ORT", "no rule 'ORT'; ortpkg explain lists all$"),
+        ("nonsense", "no rule 'nonsense'; ortpkg explain lists all$"),
+        ("", "no rule ''; ortpkg explain lists all$"),
+    ],
+)
+def test_the_beginning_of_an_id_lists_the_rules_that_it_stands_for(written: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=meant):
+        find_rule(written)
+
+
+@pytest.mark.parametrize(
     ("select", "ignore", "wanted"),
     [
         ((), (), {"ORT001", "ORT101", "ORT105", "ORT203"}),
@@ -33,7 +51,7 @@ def test_the_longest_prefix_decides(select: tuple[str, ...], ignore: tuple[str, 
 
 
 def test_an_unknown_rule_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(UsageError, match=r"there is no rule 'ORT1010' \(did you mean 'ORT110'\?\)"):
+    with pytest.raises(UsageError, match=r"there is no rule 'ORT1010'; these begin with ORT101: ORT101$"):
         rule_filter(["ORT101,ORT1010"])
     with pytest.raises(UsageError, match=r"there is no rule 'OTR101' \(did you mean 'ORT101'\?\)"):
         find_rule("OTR101")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from ortpkg.errors import AuthoringError, PackageBusyError
-from ortpkg.package.package_lock import lock_package, locks_directory
+from ortpkg.package.package_lock import _lock_name, lock_package, locks_directory
 
 
 @pytest.fixture
@@ -71,3 +74,48 @@ def test_a_directory_of_somebody_else_is_not_used(
 
     with pytest.raises(AuthoringError, match="it belongs to somebody else"), lock_package(tmp_path / "p"):
         pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows keeps files that are open")
+def test_locks_that_nobody_wants_any_more_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path))
+    for name in ("gone", "held", "wanted", "young"):
+        with lock_package(tmp_path / name):
+            pass
+    locks = {name: tmp_path / "locks" / _lock_name(tmp_path / name) for name in ("gone", "held", "wanted", "young")}
+    locks["gone"].with_suffix(".json").write_text("{}", "utf-8")  # of a process that was killed
+    with lock_package(tmp_path / "held"):
+        for name in ("gone", "held", "wanted"):
+            os.utime(locks[name], (time.time() - 7200, time.time() - 7200))
+
+        with lock_package(tmp_path / "wanted"):
+            pass
+
+        assert {name for name, path in locks.items() if path.exists()} == {"held", "wanted", "young"}
+        assert not locks["gone"].with_suffix(".json").exists()
+        with pytest.raises(PackageBusyError), lock_package(tmp_path / "held", timeout_s=0.1, on_wait=lambda _: None):
+            pass
+
+
+def test_many_who_lock_while_locks_are_removed_exclude_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("ortpkg.package.package_lock._UNUSED_AFTER_S", 0.0)  # each release removes what is not held
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        for _ in range(20):
+            with lock_package(tmp_path / "p", on_wait=lambda _: None):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.001)
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert most == [1] * 80

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ortpkg.authoring.npy_header import read_npy_header, why_unreadable
 from ortpkg.errors import quoted
 
 _MOST_ARRAYS = 10_000
@@ -43,7 +44,7 @@ def read_npz_headers(path: Path) -> dict[str, ArrayHeader]:
     except NpzError:
         raise
     except Exception as error:  # zipfile, its decompressors and numpy's parser raise some twelve kinds
-        raise NpzError(f"cannot be read: {quoted(error)}") from error
+        raise NpzError(f"cannot be read: {why_unreadable(error)}") from error
 
 
 def read_labels(path: Path, name: str) -> Sequence[Any]:
@@ -58,9 +59,7 @@ def read_labels(path: Path, name: str) -> Sequence[Any]:
 
 def _read_header(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ArrayHeader:
     with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
+        shape, _, dtype = read_npy_header(file, member.filename.removesuffix(".npy"))
     if dtype.hasobject:
         raise NpzError(f"holds pickled objects (array {quoted(member.filename)}), which are never loaded")
     nbytes = dtype.itemsize
