@@ -275,7 +275,7 @@ def test_the_limit_of_a_run_that_waits_for_another_ends_only_itself() -> None:
         how: list[type[BaseException]] = []
 
         def run_long() -> None:
-            with pytest.raises(SessionError) as caught:
+            with pytest.raises(OrtpkgError) as caught:
                 session.run(None, {"x": np.ones(1, np.float32)}, options)
             how.append(caught.type)
 
