@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 
 
@@ -26,6 +26,11 @@ def hardware_device_to_json(device: HardwareDevice) -> dict[str, Any]:
         "metadata": _sorted(device.metadata),
         "source": device.source,
     }
+
+
+def hardware_device_from_json(body: Mapping[str, Any]) -> HardwareDevice:
+    """The inverse of :func:`hardware_device_to_json`, for what another process of ours wrote."""
+    return HardwareDevice(**{**body, "type": DeviceType(body["type"])})
 
 
 def known_facts_to_json(device: HardwareDevice) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.json_form import ep_device_to_json
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.json_form import ep_device_to_json, hardware_device_from_json
 from ortpkg.errors import quoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 
@@ -40,7 +40,7 @@ def list_offers(group: str, name: str, value: str, hardware: Sequence[Mapping[st
     factory = load(group, name, value)
     if not factory.is_available():
         return {"is_available": False, "ep_devices": []}
-    devices = [device_from_json(each) for each in hardware]
+    devices = [hardware_device_from_json(each) for each in hardware]
     offered = factory.get_supported_devices(list(devices))
     offers = list(offered) if isinstance(offered, list | tuple) else [offered]
     for each in offers:
@@ -54,7 +54,9 @@ def rate_compatibility(
 ) -> dict[str, str]:
     """``{"rating": ...}``: the plug-in's rating of a compatibility string on ``devices``. TypeError for no rating."""
     factory = load(group, name, value)
-    rating = factory.validate_compiled_model_compatibility_info([device_from_json(each) for each in devices], info)
+    rating = factory.validate_compiled_model_compatibility_info(
+        [hardware_device_from_json(each) for each in devices], info
+    )
     if not isinstance(rating, CompiledModelCompatibility):
         raise TypeError(f"rated a compatibility string {quoted(rating)}, which is no CompiledModelCompatibility")
     return {"rating": rating.value}
@@ -67,11 +69,6 @@ def is_own_offer(factory: EpFactory, offer: object) -> bool:
         and (offer.ep_name, offer.backend) == (factory.ep_name, factory.backend)
         and (offer.device is None or isinstance(offer.device, HardwareDevice))
     )
-
-
-def device_from_json(body: Mapping[str, Any]) -> HardwareDevice:
-    """The inverse of ``hardware_device_to_json``."""
-    return HardwareDevice(**{**body, "type": DeviceType(body["type"])})
 
 
 def _placed(offer: EpDevice, hardware: Sequence[HardwareDevice]) -> dict[str, Any]:

@@ -18,13 +18,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.devices.json_form import hardware_device_to_json
+from ortpkg.devices.json_form import hardware_device_from_json, hardware_device_to_json
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.installed_metadata import may_have_entry_points
-from ortpkg.providers.plugin_probe import device_from_json, load
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -150,7 +149,9 @@ class PluginEpFactory(EpFactory):
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         """The plug-in's provider, made in this process; whatever it raises is an ExecutionProviderError."""
-        from ortpkg.providers.execution_provider import ExecutionProvider  # numpy: only where a session is made
+        # numpy and importlib.metadata: only where a session is made
+        from ortpkg.providers.execution_provider import ExecutionProvider
+        from ortpkg.providers.plugin_probe import load
 
         with foreign_code(self.ep_name, "make an execution provider"):
             made: object = load(ENTRY_POINT_GROUP, self._plugin.name, self._plugin.value).create(devices, options)
@@ -198,7 +199,7 @@ def _offered(body: Mapping[str, Any], hardware: Sequence[HardwareDevice]) -> EpD
     if body["place"] is not None:
         device = hardware[body["place"]]
     elif body["device"] is not None:
-        device = device_from_json(body["device"])
+        device = hardware_device_from_json(body["device"])
     return EpDevice(
         ep_name=body["ep"],
         device=device,

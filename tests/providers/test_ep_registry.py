@@ -88,7 +88,6 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> _Installed:
     monkeypatch.setattr(ep_registry, "installed_plugins", found.plugins)
     monkeypatch.setattr(plugins_module, "ask_plugin", found.ask)
     monkeypatch.setattr(plugin_probe, "load", found.load)
-    monkeypatch.setattr(plugins_module, "load", found.load)
     monkeypatch.setattr(OpenVinoEpFactory, "is_available", lambda _self: False)
     monkeypatch.setattr(ep_registry, "installed_distributions", lambda: ())
     monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: ())
