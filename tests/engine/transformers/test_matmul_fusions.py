@@ -101,6 +101,16 @@ def test_other_factors_stay(body: str, outputs: str) -> None:
     unchanged(SCALE, PAIR, body, outputs)
 
 
+def test_factors_stay_in_float16_where_each_is_rounded() -> None:
+    arrays = {"half": np.array(0.5, np.float16)}
+    check_unchanged(
+        SCALE,
+        "g (float16[3, 4] x, float16[4, 5] z) => (float16[3, 5] y) { a = Mul(x, half) y = MatMul(a, z) }",
+        weights=arrays,
+        context=EVERY_KERNEL,
+    )
+
+
 def test_factors_stay_where_the_provider_has_no_kernel() -> None:
     body = "p = MatMul(x, z) y = Mul(p, half)"
     check_unchanged(SCALE, f"g ({PAIR}) => ({PRODUCT}) {{ {body} }}", weights=weights(body), context=TransformContext())
