@@ -24,6 +24,7 @@ from ortpkg.kernels import (
     microsoft_attention,
     microsoft_gather,
     microsoft_generation,
+    microsoft_group_query_attention,
     microsoft_matmul,
     microsoft_normalization,
     microsoft_pooling,
@@ -94,6 +95,7 @@ CPU_KERNEL_MODULES = (
     recurrent,
     microsoft_normalization,
     microsoft_attention,
+    microsoft_group_query_attention,
     text,
     grid_sample,
 )

@@ -1,0 +1,190 @@
+"""Causal attention of query heads that share keys and values, over the part of a cache that each query may see.
+
+Queries go in stretches of heads and rows: keys behind a stretch's last row and before its window are not even
+multiplied. Stretches go over the threads; a thread's scores stay in cache, and narrow floats compute in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.pieces import LEAST_PRODUCTS, over_ranges, piece_count
+from ortpkg.kernels.scratch import Slot, take_scratch
+
+#: Bytes of scores computed at a time by one thread.
+_SCORES_NBYTES = 1 << 19
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedScores:
+    """What turns products into weights.
+
+    Attributes:
+        scale: of the scores.
+        softcap: scores become softcap · tanh(scores / softcap); 0 leaves them.
+        is_causal: whether a query sees no key behind its own position.
+        window: how many keys up to its own position a query sees; -1 for all.
+        sinks: (heads,), scores that join each row's denominator alone; None for none.
+        captures_weights: whether ``capture`` gets the weights, else the scores.
+    """
+
+    scale: float
+    softcap: float = 0.0
+    is_causal: bool = True
+    window: int = -1
+    sinks: Tensor | None = None
+    captures_weights: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedSequence:
+    """One sequence of a batch.
+
+    Attributes:
+        query: (heads, length, size).
+        key, value: (shared heads, total, size), the cache as far as it is filled; ``heads`` is a multiple of these.
+        first: the position of the first query in the cache.
+        bias: added to the scores, (heads or 1, length, total or more), or None.
+        out: (heads, length, size), any strides and float type.
+        capture: gets an intermediate, (heads, length, total or more), where it is seen; or None.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    first: int
+    bias: Tensor | None
+    out: Tensor
+    capture: Tensor | None
+
+
+def _stretch(shared: int, group: int, length: int, total: int, itemsize: int) -> tuple[int, int]:
+    """How many shared heads and how many rows of their queries go at a time."""
+    rows = min(max(_SCORES_NBYTES // max(group * total * itemsize, 1), 1), max(length, 1))
+    return min(max(_SCORES_NBYTES // max(group * rows * total * itemsize, 1), 1), shared), rows
+
+
+def scratch_nbytes(shared: int, group: int, length: int, total: int, size: int, itemsize: int) -> int:
+    """What one thread of :func:`attend_grouped` takes at most for ``shared`` heads, each with ``group`` queries."""
+    heads, rows = _stretch(shared, group, length, total, itemsize)
+    scores, vectors = heads * group * rows * total, 2 * heads * size * (group * rows + total)
+    return (2 * scores + vectors) * itemsize + 10 * rows * total
+
+
+def attend_grouped(
+    sequences: list[CachedSequence], scores: GroupedScores, dtype: np.dtype[Any], check_cancelled: Callable[[], None]
+) -> None:
+    """``out = softmax(query · keyᵀ · scale + bias) · value`` of each sequence, computed in ``dtype``."""
+    stretches = []
+    products = 0
+    for sequence in sequences:
+        heads, length, size = sequence.query.shape
+        shared, total = sequence.key.shape[:2]
+        together, step = _stretch(shared, heads // shared, length, total, dtype.itemsize)
+        products += 2 * heads * length * total * size
+        stretches += [
+            (sequence, slice(head, min(head + together, shared)), slice(start, min(start + step, length)))
+            for head in range(0, shared, together)
+            for start in range(0, length, step)
+        ]
+
+    def some(first: int, last: int) -> None:
+        for stretch in stretches[first:last]:
+            check_cancelled()
+            _attend_stretch(*stretch, scores, dtype)
+
+    pieces = min(piece_count(products, LEAST_PRODUCTS // 4), len(stretches))
+    over_ranges(some, len(stretches), pieces)
+
+
+def _attend_stretch(
+    sequence: CachedSequence, shared: slice, rows: slice, scores: GroupedScores, dtype: np.dtype[Any]
+) -> None:
+    """The heads that share some of the shared heads, for some rows."""
+    group = sequence.query.shape[0] // sequence.key.shape[0]
+    heads = slice(shared.start * group, shared.stop * group)
+    keys = _seen_keys(sequence, rows, scores)
+    apart, count, size = shared.stop - shared.start, keys.stop - keys.start, sequence.query.shape[2]
+    together = (heads.stop - heads.start, rows.stop - rows.start)
+    widened = apart if sequence.key.dtype != dtype else 0
+    query, found, product, key, value = take_scratch(
+        Slot.TASK,
+        ((*together, size), dtype),
+        ((*together, count), dtype),
+        ((*together, size), dtype),
+        *(((widened, count, size), dtype),) * 2,
+    )
+    np.multiply(sequence.query[heads, rows], dtype.type(scores.scale), out=query, dtype=dtype, casting="unsafe")
+    key = _in_type(sequence.key[shared, keys], key)
+    value = _in_type(sequence.value[shared, keys], value)
+    np.matmul(query.reshape(apart, -1, size), key.swapaxes(1, 2), out=found.reshape(apart, -1, count))
+    if scores.softcap > 0:
+        found /= dtype.type(scores.softcap)
+        np.tanh(found, out=found)
+        found *= dtype.type(scores.softcap)
+    if sequence.bias is not None:
+        found += sequence.bias[heads if sequence.bias.shape[0] > 1 else slice(0, 1), rows, keys]
+    hidden = _hidden(sequence.first, rows, keys, scores)
+    capture = None if sequence.capture is None else sequence.capture[heads, rows, keys]
+    if capture is not None and not scores.captures_weights:
+        np.copyto(capture, found if hidden is None else np.where(hidden, dtype.type(0), found), casting="unsafe")
+    if hidden is not None:
+        np.copyto(found, -np.inf, where=hidden)
+    sums = _powers(found, None if scores.sinks is None else scores.sinks[heads, None, None].astype(dtype))
+    if capture is not None and scores.captures_weights:
+        np.copyto(capture, found / sums, casting="unsafe")
+    np.matmul(found.reshape(apart, -1, count), value, out=product.reshape(apart, -1, size))
+    np.divide(product, sums, out=sequence.out[heads, rows], casting="unsafe")
+
+
+def _in_type(x: Tensor, scratch: Tensor) -> Tensor:
+    """``x``, in ``scratch`` where that has another type."""
+    if x.dtype == scratch.dtype:
+        return x
+    np.copyto(scratch, x)
+    return scratch
+
+
+def _seen_keys(sequence: CachedSequence, rows: slice, scores: GroupedScores) -> slice:
+    """The keys that at least one of the rows sees: one or more."""
+    total = sequence.key.shape[1]
+    if not scores.is_causal:
+        return slice(0, total)
+    stop = min(sequence.first + rows.stop, total)
+    start = 0 if scores.window < 0 else max(sequence.first + rows.start + 1 - scores.window, 0)
+    return slice(min(start, stop - 1), stop)
+
+
+def _hidden(first: int, rows: slice, keys: slice, scores: GroupedScores) -> Tensor | None:
+    """(rows, keys): True where a query does not see a key; None where each sees all."""
+    if not scores.is_causal:
+        return None
+    window = scores.window
+    earliest, latest = first + rows.start, first + rows.stop - 1
+    if earliest >= keys.stop - 1 and (window < 0 or latest - window < keys.start):
+        return None
+    distance = np.arange(earliest, latest + 1)[:, None] - np.arange(keys.start, keys.stop)
+    hidden: Tensor = distance < 0
+    if window >= 0:
+        hidden |= distance >= window
+    return hidden
+
+
+def _powers(scores: Tensor, sinks: Tensor | None) -> Tensor:
+    """exp(scores - the row's largest) in place, and the rows' sums; a row that sees nothing has powers of zero."""
+    largest = np.maximum.reduce(scores, axis=-1, keepdims=True)
+    if sinks is not None:
+        np.maximum(largest, sinks, out=largest)
+    largest[np.isneginf(largest)] = 0
+    scores -= largest
+    np.exp(scores, out=scores)
+    sums: Tensor = np.add.reduce(scores, axis=-1, keepdims=True)
+    if sinks is not None:
+        sums += np.exp(sinks - largest)
+    sums[sums == 0] = 1
+    return sums
