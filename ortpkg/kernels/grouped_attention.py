@@ -73,7 +73,7 @@ def scratch_nbytes(shared: int, group: int, length: int, total: int, size: int, 
     """What one thread of :func:`attend_grouped` takes at most for ``shared`` heads, each with ``group`` queries."""
     heads, rows = _stretch(shared, group, length, total, itemsize)
     scores, vectors = heads * group * rows * total, 2 * heads * size * (group * rows + total)
-    return (2 * scores + vectors) * itemsize + 10 * rows * total
+    return (2 * scores + vectors) * itemsize + 2 * rows * total
 
 
 def attend_grouped(
@@ -168,10 +168,10 @@ def _hidden(first: int, rows: slice, keys: slice, scores: GroupedScores) -> Tens
     earliest, latest = first + rows.start, first + rows.stop - 1
     if earliest >= keys.stop - 1 and (window < 0 or latest - window < keys.start):
         return None
-    distance = np.arange(earliest, latest + 1)[:, None] - np.arange(keys.start, keys.stop)
-    hidden: Tensor = distance < 0
+    positions, places = np.arange(earliest, latest + 1)[:, None], np.arange(keys.start, keys.stop)
+    hidden: Tensor = places > positions
     if window >= 0:
-        hidden |= distance >= window
+        hidden |= places <= positions - window
     return hidden
 
 
