@@ -18,6 +18,7 @@ from ortpkg.kernels.scratch import Slot, take_scratch
 
 #: Bytes of scores computed at a time by one thread.
 _SCORES_NBYTES = 1 << 19
+_BOOL = np.dtype(np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +113,12 @@ def _attend_stretch(
     apart, count, size = shared.stop - shared.start, keys.stop - keys.start, sequence.query.shape[2]
     together = (heads.stop - heads.start, rows.stop - rows.start)
     widened = apart if sequence.key.dtype != dtype else 0
-    query, found, product, key, value = take_scratch(
+    query, found, product, hidden, key, value = take_scratch(
         Slot.TASK,
         ((*together, size), dtype),
         ((*together, count), dtype),
         ((*together, size), dtype),
+        ((together[1], count), _BOOL),
         *(((widened, count, size), dtype),) * 2,
     )
     np.multiply(sequence.query[heads, rows], dtype.type(scores.scale), out=query, dtype=dtype, casting="unsafe")
@@ -129,12 +131,12 @@ def _attend_stretch(
         found *= dtype.type(scores.softcap)
     if sequence.bias is not None:
         found += sequence.bias[heads if sequence.bias.shape[0] > 1 else slice(0, 1), rows, keys]
-    hidden = _hidden(sequence.first, rows, keys, scores)
     capture = None if sequence.capture is None else sequence.capture[heads, rows, keys]
-    if capture is not None and not scores.captures_weights:
-        np.copyto(capture, found if hidden is None else np.where(hidden, dtype.type(0), found), casting="unsafe")
-    if hidden is not None:
-        np.copyto(found, -np.inf, where=hidden)
+    raw = capture if not scores.captures_weights else None
+    if raw is not None:
+        np.copyto(raw, found, casting="unsafe")
+    if scores.is_causal:
+        _hide(found, raw, np.arange(rows.start, rows.stop)[:, None] + sequence.first, keys, scores.window, hidden)
     sums = _powers(found, None if scores.sinks is None else scores.sinks[heads, None, None].astype(dtype))
     if capture is not None and scores.captures_weights:
         np.copyto(capture, found / sums, casting="unsafe")
@@ -160,19 +162,19 @@ def _seen_keys(sequence: CachedSequence, rows: slice, scores: GroupedScores) -> 
     return slice(min(start, stop - 1), stop)
 
 
-def _hidden(first: int, rows: slice, keys: slice, scores: GroupedScores) -> Tensor | None:
-    """(rows, keys): True where a query does not see a key; None where each sees all."""
-    if not scores.is_causal:
-        return None
-    window = scores.window
-    earliest, latest = first + rows.start, first + rows.stop - 1
-    if earliest >= keys.stop - 1 and (window < 0 or latest - window < keys.start):
-        return None
-    positions, places = np.arange(earliest, latest + 1)[:, None], np.arange(keys.start, keys.stop)
-    hidden: Tensor = places > positions
-    if window >= 0:
-        hidden |= places <= positions - window
-    return hidden
+def _hide(found: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, window: int, hidden: Tensor) -> None:
+    """Scores of -inf, and ``raw`` ones of 0, behind each query's position (rows, 1) and before its window."""
+    places = np.arange(keys.start, keys.stop)
+    bounds: list[tuple[np.ufunc, Tensor]] = []
+    if positions[0, 0] < keys.stop - 1:
+        bounds.append((np.greater, positions))
+    if window >= 0 and positions[-1, 0] - window >= keys.start:
+        bounds.append((np.less_equal, positions - window))
+    for is_beyond, bound in bounds:
+        is_beyond(places, bound, out=hidden)
+        np.copyto(found, -np.inf, where=hidden)
+        if raw is not None:
+            np.copyto(raw, 0, where=hidden)
 
 
 def _powers(scores: Tensor, sinks: Tensor | None) -> Tensor:

@@ -181,16 +181,18 @@ def _angles(
     expected = (like.shape[0], lengths.new)
     if position_ids is not None and position_ids.shape != expected:
         raise ValueError(f"position_ids has the shape {expected}, (batch, length), not {position_ids.shape}")
-    steps = np.arange(lengths.new)
-    if position_ids is not None:
-        positions = position_ids.reshape(-1)[:1, None] + steps if lengths.is_first_prompt else position_ids
-    else:
-        positions = np.array(lengths.starts[:1] if lengths.is_first_prompt else lengths.starts)[:, None] + steps
+    wide = compute_dtype(like.dtype)
+    if lengths.is_first_prompt:
+        first = 0 if position_ids is None or not position_ids.size else int(position_ids.flat[0])
+        if first < 0 or first + lengths.new > cosines.shape[0]:
+            raise ValueError(f"caches have no rows for the {lengths.new} positions from {first} on")
+        rows = slice(first, first + lengths.new)
+        return cosines[None, rows].astype(wide, copy=False), sines[None, rows].astype(wide, copy=False)
+    positions = np.array(lengths.starts)[:, None] + np.arange(lengths.new) if position_ids is None else position_ids
     if positions.size and positions.min() < 0:
         raise ValueError(f"position {positions.min()} is negative")
-    rows = wrapped_indices(positions, cosines.shape[0])
-    wide = compute_dtype(like.dtype)
-    return cosines[rows].astype(wide, copy=False), sines[rows].astype(wide, copy=False)
+    places = wrapped_indices(positions, cosines.shape[0])
+    return cosines[places].astype(wide, copy=False), sines[places].astype(wide, copy=False)
 
 
 def _check_extras(bias: Tensor | None, sinks: Tensor | None, batch: int, heads: int, lengths: _Lengths) -> None:
@@ -261,17 +263,20 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         cache_nbytes = 0 if wants[1] and wants[2] else 2 * math.prod(cache_shape) * dtype.itemsize
         context.check_allocation(4 * q.size * wide.itemsize + cache_nbytes + thread_count() * stretch_nbytes)
         out = context.output(0, (batch, new, heads * size), dtype)
-        turned, turned_key, *spare = take_scratch(
+        cosine, sine = None, None
+        if attributes.do_rotary:
+            cosine, sine = _angles(cosines, sines, position_ids, lengths, k)
+        turned, turned_key, work, *spare = take_scratch(
             Slot.SHARED,
-            (q.shape if attributes.do_rotary else (0,), wide),
-            (k.shape if attributes.do_rotary else (0,), wide),
+            (q.shape if cosine is not None else (0,), wide),
+            (k.shape if cosine is not None else (0,), wide),
+            ((*q.shape[:3], cosine.shape[2]) if cosine is not None else (0,), wide),
             *((cache_shape if not wants[slot] else (0,), dtype) for slot in (1, 2)),
         )
         keys, values = (context.output(slot, cache_shape, dtype) if wants[slot] else spare[slot - 1] for slot in (1, 2))
-        if attributes.do_rotary:
-            cosine, sine = _angles(cosines, sines, position_ids, lengths, k)
-            rotate(q, cosine, sine, interleaved=attributes.interleaved, out=turned)
-            rotate(k, cosine, sine, interleaved=attributes.interleaved, out=turned_key)
+        if cosine is not None and sine is not None:
+            rotate(q, cosine, sine, interleaved=attributes.interleaved, out=turned, spare=work)
+            rotate(k, cosine, sine, interleaved=attributes.interleaved, out=turned_key, spare=work[:, :, :shared])
             q, k = turned, turned_key
         _fill(keys, past_key, k, lengths)
         _fill(values, past_value, v, lengths)

@@ -12,13 +12,16 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 MS = "com.microsoft"
 
 
-def rotate(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool, out: Tensor) -> None:
+def rotate(
+    x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool, out: Tensor, spare: Tensor | None = None
+) -> None:
     """Turns the first 2 · n features of ``x`` (..., length, heads, size); n is the caches' last dimension.
 
     Args:
         x, out: same shape and dtype, not overlapping.
         cosines, sines: (batch or 1, length, n).
         interleaved: pairs are neighbours (0, 1), (2, 3), ...; else feature i pairs with i + n.
+        spare: memory to work in, (..., length, heads, n) of ``out``'s type; allocated where left out.
     """
     n = cosines.shape[-1]
     if 2 * n > x.shape[-1]:
@@ -26,8 +29,10 @@ def rotate(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool, out:
     first, second = (slice(0, 2 * n, 2), slice(1, 2 * n, 2)) if interleaved else (slice(0, n), slice(n, 2 * n))
     cosine, sine = cosines[:, :, None, :], sines[:, :, None, :]
     out[..., 2 * n :] = x[..., 2 * n :]
-    out[..., first] = cosine * x[..., first] - sine * x[..., second]
-    out[..., second] = sine * x[..., first] + cosine * x[..., second]
+    for target, one, other, combine in ((first, cosine, sine, np.subtract), (second, sine, cosine, np.add)):
+        part = out[..., target]
+        np.multiply(x[..., first], one, out=part)
+        combine(part, np.multiply(x[..., second], other, out=spare), out=part)
 
 
 def _cache_rows(cache: Tensor, positions: Tensor | None) -> Tensor:
