@@ -259,7 +259,7 @@ class ExecutionFrame:
         return subgraph.executable.run(feeds, outer, self.control)
 
 
-def run_error(error: Exception, instruction: Instruction) -> OrtpkgError:
+def run_error(error: Exception | SystemExit, instruction: Instruction) -> OrtpkgError:
     """What a failure inside a kernel becomes for the caller: the node's name, the operator, the kernel's own text."""
     where = f"node {quoted(instruction.node_name)} ({instruction.op_type})"
     if isinstance(error, LimitExceededError):
