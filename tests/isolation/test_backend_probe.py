@@ -64,7 +64,7 @@ def test_a_hang_costs_its_timeout_once_in_a_while_whatever_the_process(monkeypat
     monkeypatch.setattr(backend_probe, "_now_s", lambda: 1_000_060.0)
     next_process = ask_backend("probe:devices", {}, fingerprint={})
 
-    assert first == again == ProbeAnswer(failure="no answer within 30 s")
+    assert first == again == ProbeAnswer(failure="no answer within 30 s", is_hang=True)
     assert next_process.failure == "no answer within 30 s (1 min ago; set ORTPKG_PROBE_AGAIN=1 to ask it again)"
     assert child.calls == 1
 
