@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 
-from ortpkg.api.context_trust import remember_contexts
+from ortpkg.api.context_trust import check_source_model, remember_contexts
 from ortpkg.authoring.compile_variants import CompiledVariant, CompileWishes, compile_variants
+from ortpkg.errors import TrustRequiredError
 from ortpkg.package.hashing import Progress
 from ortpkg.session.compile_models import CompiledModel, CompileRequest, compile_models
 
@@ -30,11 +31,37 @@ def compile_package(
 
 
 def compile_model_files(
-    request: CompileRequest, *, timeout_s: float, notify: Callable[[str], None] | None = None
+    request: CompileRequest,
+    *,
+    timeout_s: float,
+    trust: bool = False,
+    notify: Callable[[str], None] | None = None,
 ) -> list[CompiledModel]:
-    """Compiles model files outside of packages; see :func:`~ortpkg.session.compile_models.compile_models`."""
+    """Compiles model files outside of packages; see :func:`~ortpkg.session.compile_models.compile_models`.
+
+    Args:
+        request: what to compile.
+        timeout_s: of all together.
+        trust: take models that have native contexts already, not made on this machine; what comes out of these is not
+            remembered as made here, so it needs trust as they do.
+        notify: is told what the user should know.
+
+    Raises TrustRequiredError for such a model without ``trust``, and what compile_models raises.
+    """
+    notify = notify or _log.warning
+    is_ours = True
+    for job in request.jobs:
+        try:
+            check_source_model(Path(job.model))
+        except TrustRequiredError:
+            if not trust:
+                raise
+            is_ours = False
     made = compile_models(request, timeout_s=timeout_s)
-    _remember((each.output for each in made), notify or _log.warning)
+    if is_ours:
+        _remember((each.output for each in made), notify)
+    else:
+        notify("a model had contexts that were not compiled here: running what came out needs --trust, as running it")
     return made
 
 

@@ -14,6 +14,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ortpkg.benchmarking.state_directory import state_directory
@@ -24,6 +25,8 @@ from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, 
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.ep_context_checks import file_stamp
+from ortpkg.providers.ep_context_options import EpContextOptions
+from ortpkg.providers.ep_context_reader import EpContextReader
 
 _CHUNK_NBYTES = 1 << 20
 _TRACE = b"EPContext"
@@ -46,59 +49,77 @@ def is_native(context: EpContextAttributes) -> bool:
 def context_gate(variant: VariantInfo, *, trust: bool) -> ContextGate | None:
     """What judges the contexts of a variant; None where all are welcome.
 
-    The gate raises TrustRequiredError for a native context that was not made on this machine.
+    The gate raises TrustRequiredError for a native context that was not made on this machine, and EpContextError for
+    one whose path leaves the model's folder.
     """
     if trust or variant.model_path is None:
         return None
-    folders = [variant.model_path.parent]
-    if stated := variant.session_options.get("ep.context_file_path"):
-        folders.insert(0, (variant.directory / stated).parent)
-
-    def judge(contexts: Sequence[EpContextAttributes]) -> None:
-        for context in contexts:
-            if context.main_context and is_native(context) and not _is_made_here(context, folders):
-                raise _needs_trust(variant, context)
-
-    return judge
+    whose = f"variant {quoted(variant.name)} of {quoted(variant.component_name)}"
+    return partial(_judge, model=variant.model_path, whose=whose)
 
 
 def check_model_file(variant: VariantInfo, *, trust: bool) -> None:
-    """Judges the contexts in a variant's model without a session. TrustRequiredError as :func:`context_gate`."""
+    """Judges the contexts in a variant's model without a session. Raises what :func:`context_gate` raises."""
     gate = context_gate(variant, trust=trust)
     if gate is None or variant.model_path is None or not _has_trace(variant.model_path):
         return
-    gate([ep_context_attributes(node) for node in ep_context_nodes(load_model(variant.model_path).graph)])
+    gate(_contexts_of(variant.model_path))
+
+
+def check_source_model(model: Path) -> None:
+    """Judges the contexts in a model that is to be compiled, as :func:`context_gate` does."""
+    if _has_trace(model):
+        _judge(_contexts_of(model), model=model, whose=f"model {quoted(model.name)}")
 
 
 def remember_contexts(models: Iterable[Path]) -> None:
     """Notes that the contexts of these context models were made on this machine. OSError where that cannot be written.
 
-    Call it for what was compiled here just now, nothing else.
+    Call it for what was compiled here just now from plain nodes, nothing else.
     """
     folder = _remembered()
     folder.mkdir(parents=True, exist_ok=True)
     for model in models:
-        for node in ep_context_nodes(load_model(model).graph):
-            context = ep_context_attributes(node)
-            if context.main_context and is_native(context):
-                digest = _digest_of(context, [model.parent])
-                note = {"schema_version": 1, "source": context.source, "partition_name": context.partition_name}
-                (folder / digest).write_text(json.dumps(note), encoding="utf-8")
+        for context in _judged(_contexts_of(model)):
+            digest = _digest_of(context, model)
+            note = {"schema_version": 1, "source": context.source, "partition_name": context.partition_name}
+            (folder / digest).write_text(json.dumps(note), encoding="utf-8")
 
 
-def _is_made_here(context: EpContextAttributes, folders: Sequence[Path]) -> bool:
+def _judge(contexts: Sequence[EpContextAttributes], *, model: Path, whose: str) -> None:
+    for context in _judged(contexts):
+        if not _is_made_here(context, model):
+            raise _needs_trust(whose, context)
+
+
+def _judged(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
+    """The contexts that foreign code may read: all of a model with a native one, since an EP may take a whole model.
+
+    A node with ``main_context`` 0 and a context is one of them: not every EP looks at the flag.
+    """
+    if not any(map(is_native, contexts)):
+        return []
+    return [context for context in contexts if context.main_context or context.ep_cache_context]
+
+
+def _contexts_of(model: Path) -> list[EpContextAttributes]:
+    return [ep_context_attributes(node) for node in ep_context_nodes(load_model(model).graph)]
+
+
+def _is_made_here(context: EpContextAttributes, model: Path) -> bool:
     if not _remembered().is_dir():
         return False
-    digest = _digest_of(context, folders)
+    digest = _digest_of(context, model)
     return bool(_DIGEST.fullmatch(digest)) and (_remembered() / digest).is_file()
 
 
-def _digest_of(context: EpContextAttributes, folders: Sequence[Path]) -> str:
-    """SHA-256 of the payload or the file; "" where there is no such file, which the session will tell."""
+def _digest_of(context: EpContextAttributes, model: Path) -> str:
+    """SHA-256 of the payload or the file that an EP would load; "" where there is no such file."""
     if context.embed_mode:
         return hashlib.sha256(context.ep_cache_context).hexdigest()
-    path = next((found for folder in folders if (found := folder / context.context_path).is_file()), None)
-    if path is None:
+    # asked of the reader of contexts itself, so that no other file is judged than the one that it will open
+    path = EpContextReader(context.source, EpContextOptions(model_path=model), ()).path_of(context)
+    if not path.is_file():
         return ""
     stamp = file_stamp(path)
     key = {"path": str(path), "stamp": list(stamp or ())}
@@ -128,11 +149,11 @@ def _has_trace(model: Path) -> bool:
     return False
 
 
-def _needs_trust(variant: VariantInfo, context: EpContextAttributes) -> TrustRequiredError:
+def _needs_trust(whose: str, context: EpContextAttributes) -> TrustRequiredError:
     what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
     source = quoted(context.source or "an EP that it does not name")
     return TrustRequiredError(
-        f"variant {quoted(variant.name)} of {quoted(variant.component_name)} has a context compiled for {source}, "
+        f"{whose} has a context compiled for {source}, "
         f"{what}, which native code of that EP would load and which was not compiled on this machine; if you trust its "
         f"publisher, pass --trust (in Python trust=True), or compile a plain variant here with ortpkg compile",
         what=os.fspath(context.context_path) if not context.embed_mode else "ep_cache_context",

@@ -182,8 +182,10 @@ def _sources(component: ComponentInfo, wishes: CompileWishes) -> list[VariantInf
 def _why_not_plain(variant: VariantInfo) -> str | None:
     if variant.model_path is None:
         return "it is a set of files, not one model"
-    sources = read_model_facts(variant.model_path).context_sources
-    return f"it is compiled already, by {', '.join(map(quoted, sources))}" if sources else None
+    facts = read_model_facts(variant.model_path)
+    if not facts.has_contexts:
+        return None
+    return f"it is compiled already, by {', '.join(map(quoted, facts.context_sources)) or 'nobody that it names'}"
 
 
 def _short(wishes: CompileWishes) -> str:

@@ -31,11 +31,13 @@ class ModelFacts:
     Attributes:
         signature: inputs, outputs, types, needed files.
         context_sources: ``source`` of its EPContext nodes, each once, in order; empty for a model that is not compiled.
+        has_contexts: whether it has EPContext nodes, with a source or without.
         hardware_architectures: likewise of ``hardware_architecture``.
     """
 
     signature: ModelSignature
     context_sources: tuple[str, ...] = ()
+    has_contexts: bool = False
     hardware_architectures: tuple[str, ...] = ()
 
 
@@ -52,6 +54,7 @@ def read_model_facts(path: Path) -> ModelFacts:
     return ModelFacts(
         signature=signature_of(proto),
         context_sources=tuple(filter(None, sources)),
+        has_contexts=bool(sources),
         hardware_architectures=tuple(filter(None, architectures)),
     )
 

@@ -33,6 +33,10 @@ def command(
         typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
     ] = None,
     timeout: Annotated[float, typer.Option(metavar="S", help="Seconds that compiling may take.", min=0.001)] = 3600.0,
+    trust: Annotated[
+        bool,
+        typer.Option("--trust", help="Take models with native contexts of others; what comes out needs --trust too."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Compile ONNX files as one session group: N context models and one binary, equal weights stored once."""
@@ -54,7 +58,7 @@ def command(
     )
     start = time.perf_counter()
     with elapsed("compiling"):
-        made = compile_model_files(request, timeout_s=timeout, notify=output.warning)
+        made = compile_model_files(request, timeout_s=timeout, trust=trust, notify=output.warning)
     files = [str(folder / each.output.name) for each in made]
     binaries = dict.fromkeys(str(folder / name) for each in made for name in each.files)
     if as_json:

@@ -188,8 +188,8 @@ class CompilingProvider(ExecutionProvider):
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
         """The partition from the cache of contexts, where there is one, else compiled, and kept there."""
         cache = self.ep_context.cache
-        if cache is None:
-            return self._compile(fused)
+        if cache is None or any(map(is_ep_context, fused.body.nodes)):
+            return self._compile(fused)  # what a library makes of somebody's context is not kept as compiled here
         descriptor, model = self._describe(fused), str(self.ep_context.model_path or "")
         self.cache_outcomes.append(cache.outcome(descriptor, partition=fused.node.name, model=model))
         if self.ep_context.only_explains_cache:

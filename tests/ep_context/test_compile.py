@@ -247,6 +247,87 @@ def test_a_context_made_here_is_hashed_once_and_again_when_it_changed(
         variant.create_session(verify=False)
 
 
+@pytest.mark.parametrize("main", [1, 0])
+def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
+    package: Path, machine: Path, main: int
+) -> None:
+    """What is judged is what the session loads: the file in the model's folder, whatever the package's options say."""
+    del machine
+    compiled(package, FAKE)
+    folder = package / "models" / "model" / "plain-fake"
+    (folder / "decoy").mkdir()
+    shutil.copy(folder / "net_fake.bin", folder / "decoy" / "net_fake.bin")
+    other = (folder / "net_fake.bin").read_bytes() + b"another"
+    (folder / "net_fake.bin").unlink()
+    (folder / "net_fake.bin").write_bytes(other)
+    proto = onnx.load(folder / "net_ctx.onnx")
+    for node in proto.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "main_context" and attribute.i:
+                attribute.i = main
+    onnx.save(proto, folder / "net_ctx.onnx")
+    for document in package.rglob("*.json"):
+        content = json.loads(document.read_text())
+        variant = content.get("model_variants", content.get("variants", {}))
+        if isinstance(variant, dict) and "plain-fake" in variant:
+            variant["plain-fake"]["session_options"] = {"ep.context_file_path": "decoy/m.onnx"}
+            document.unlink()
+            document.write_text(json.dumps(content))
+            break
+    else:
+        pytest.fail("no document has the variant")
+    ortpkg.record_digests(package)
+    variant = ortpkg.ModelPackage(package).component().variant("plain-fake")
+    assert variant is not None
+    assert variant.session_options == {"ep.context_file_path": "decoy/m.onnx"}
+    with pytest.raises(TrustRequiredError, match=r"net_fake\.bin"):
+        ortpkg.ModelPackage(package).best_variant(variant="plain-fake").create_session()
+    with pytest.raises(TrustRequiredError, match=r"net_fake\.bin"):
+        context_trust.check_model_file(variant, trust=False)
+
+
+def foreign_and_plain(folder: Path, machine: Path) -> Path:
+    """A model with a context of somebody else's machine and plain nodes, as compile-models with few operators makes."""
+    folder.mkdir()
+    first, _ = two_models(folder)
+    assert run_command_line(["compile-models", "-e", FAKE, str(first)]) == 0
+    shutil.rmtree(machine / "contexts")
+    mixed = folder / "mixed.onnx"
+    proto = onnx.load(folder / "prefill_ctx.onnx")
+    proto.graph.node[-1].output[0] = "t"
+    proto.graph.node.append(onnx.helper.make_node("Exp", ["t"], ["y"], name="plain"))
+    onnx.save(proto, mixed)
+    return mixed
+
+
+def test_what_others_compiled_does_not_become_our_own_by_compiling_the_rest(
+    tmp_path: Path, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixed = foreign_and_plain(tmp_path / "foreign", machine)
+    assert run_command_line(["compile-models", "-e", FAKE, str(mixed)]) == 7
+    assert "model 'mixed.onnx' has a context compiled for" in capsys.readouterr().err
+    assert not (mixed.parent / "mixed_ctx.onnx").exists()
+    assert run_command_line(["compile-models", "-e", FAKE, "--trust", str(mixed)]) == 0
+    assert "needs --trust" in capsys.readouterr().err
+    assert not (machine / "contexts").exists()
+
+
+def test_a_context_without_a_source_is_not_plain(package: Path, machine: Path) -> None:
+    del machine
+    compiled(package, FAKE)
+    path = package / "models" / "model" / "plain-fake" / "net_ctx.onnx"
+    proto = onnx.load(path)
+    for node in proto.graph.node:
+        kept = [each for each in node.attribute if each.name != "source"]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+    path.unlink()
+    onnx.save(proto, path)
+    ortpkg.record_digests(package)
+    with pytest.raises(AuthoringError, match="it is compiled already, by nobody that it names"):
+        compiled(package, FAKE, variants=["plain-fake"], name="again")
+
+
 def test_run_ends_with_exit_code_7_without_trust(
     package: Path, machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
