@@ -25,7 +25,7 @@ from ortpkg.quantities import nbytes_text, parse_nbytes
 
 if TYPE_CHECKING:
     from ortpkg.api.context_cache import CacheAnswer
-    from ortpkg.providers.ep_context_cache import CacheOutcome
+    from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache
 
 
 class Action(StrEnum):
@@ -72,11 +72,9 @@ def command(
 def _list(ep: str | None, output: Output) -> int:
     from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # numpy
 
-    entries = [
-        each
-        for each in EpContextCache(context_cache_directory()).entries()
-        if ep is None or each.descriptor.ep == resolve_ep_name(ep)
-    ]
+    cache = EpContextCache(context_cache_directory())
+    entries = [each for each in cache.entries() if ep is None or each.descriptor.ep == resolve_ep_name(ep)]
+    damaged = cache.damaged() if ep is None else []
     if output.is_json:
         rows = [
             {
@@ -89,10 +87,17 @@ def _list(ep: str | None, output: Output) -> int:
             }
             for each in entries
         ]
-        output.json("cache", {"directory": str(context_cache_directory()), "entries": rows})
+        lost = [{"key": each.key, "nbytes": each.nbytes} for each in damaged]
+        output.json("cache", {"directory": str(context_cache_directory()), "entries": rows, "damaged": lost})
         return ExitCode.DONE
+    for each_damaged in damaged:
+        output.line(
+            f"{each_damaged.key[:12]} is damaged, {nbytes_text(each_damaged.nbytes)}: nothing says what it is for; "
+            f"ortpkg cache clear deletes it"
+        )
     if not entries:
-        output.line(f"the cache in {context_cache_directory()} is empty")
+        if not damaged:
+            output.line(f"the cache in {context_cache_directory()} is empty")
         return ExitCode.DONE
     headings = ("key", "execution provider", "device", "SDK version", "architecture", "model", "partition", "used")
     output.table(
@@ -125,17 +130,28 @@ def _clear(ep: str | None, keep: str | None, output: Output) -> int:
     if keep is not None:
         if ep is not None:
             raise UsageError("--keep counts all contexts: it goes without --ep")
-        count = cache.prune(parse_nbytes(keep, "--keep"))
+        most_nbytes = parse_nbytes(keep, "--keep")
+        damaged = _drop_damaged(cache)
+        count = damaged + cache.prune(most_nbytes)
     else:
         gone = [each for each in cache.entries() if ep is None or each.descriptor.ep == resolve_ep_name(ep)]
         for each in gone:
             cache.drop(each.key)
-        count = len(gone)
+        damaged = _drop_damaged(cache) if ep is None else 0
+        count = len(gone) + damaged
     if output.is_json:
         output.json("cache", {"cleared": count})
     else:
-        output.line(f"{count} context{'' if count == 1 else 's'} deleted")
+        of_these = f", {damaged} of these damaged" if damaged else ""
+        output.line(f"{count} context{'' if count == 1 else 's'} deleted{of_these}")
     return ExitCode.DONE
+
+
+def _drop_damaged(cache: EpContextCache) -> int:
+    damaged = cache.damaged()
+    for each in damaged:
+        cache.drop(each.key)
+    return len(damaged)
 
 
 def _answers(
@@ -189,6 +205,8 @@ def _why(answers: list[CacheAnswer], output: Output) -> int:
 
 
 def _said(outcome: CacheOutcome) -> str:
+    if outcome.damage:
+        return f"damaged in the cache, so it will be compiled anew: {outcome.damage}"
     if outcome.is_hit:
         return "in the cache"
     if outcome.mismatch is None:
@@ -201,6 +219,7 @@ def _outcome_json(outcome: CacheOutcome) -> dict[str, Any]:
     return {
         "partition": outcome.partition,
         "is_hit": outcome.is_hit,
+        "damage": outcome.damage or None,
         "differs": None
         if mismatch is None
         else {"field": mismatch.field, "recorded": mismatch.recorded, "needed": mismatch.needed},

@@ -191,8 +191,11 @@ class CompilingProvider(ExecutionProvider):
         if cache is None or any(map(is_ep_context, fused.body.nodes)):
             return self._compile(fused)  # what a library makes of somebody's context is not kept as compiled here
         descriptor, model = self._describe(fused), str(self.ep_context.model_path or "")
-        self.cache_outcomes.append(cache.outcome(descriptor, partition=fused.node.name, model=model))
-        if self.ep_context.only_explains_cache:
+        explains = self.ep_context.only_explains_cache
+        self.cache_outcomes.append(
+            cache.outcome(descriptor, partition=fused.node.name, model=model, is_checked=explains)
+        )
+        if explains:
             return NotCompiled()
         found = self._find(cache, descriptor, fused)
         if found is not None:

@@ -78,12 +78,27 @@ class CacheOutcome:
         descriptor: what was looked for.
         is_hit: whether it was there.
         mismatch: in what the nearest entry of the same model differs; None for a hit, and where there is no such entry.
+        damage: what is wrong with the entry that is there; "" where nothing is, and where nobody looked.
     """
 
     partition: str
     descriptor: ContextDescriptor
     is_hit: bool
     mismatch: ContextMismatch | None = None
+    damage: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DamagedEntry:
+    """Files of the cache that are no entry: a context without a note that can be read, or a note without its context.
+
+    Attributes:
+        key: what the entry was called.
+        nbytes: of its files.
+    """
+
+    key: str
+    nbytes: int
 
 
 def context_cache_directory() -> Path:
@@ -164,8 +179,27 @@ class EpContextCache:
         found = [entry for entry in map(self._entry, notes) if entry is not None]
         return sorted(found, key=lambda entry: (-entry.used_ns, entry.key))
 
-    def outcome(self, descriptor: ContextDescriptor, *, partition: str, model: str) -> CacheOutcome:
-        """What the cache has for a partition, or what is different about the nearest that it has of the same model."""
+    def damaged(self) -> list[DamagedEntry]:
+        """What lies in the cache and is no entry, by key."""
+        whole = {entry.key for entry in self.entries()}
+        sizes: dict[str, int] = {}
+        with contextlib.suppress(OSError):
+            for path in (*self.directory.glob("*.bin"), *self.directory.glob("*.json")):
+                if path.stem not in whole:
+                    with contextlib.suppress(OSError):
+                        sizes[path.stem] = sizes.get(path.stem, 0) + path.stat().st_size
+        return [DamagedEntry(key=key, nbytes=nbytes) for key, nbytes in sorted(sizes.items())]
+
+    def outcome(
+        self, descriptor: ContextDescriptor, *, partition: str, model: str, is_checked: bool = False
+    ) -> CacheOutcome:
+        """What the cache has for a partition, or what is different about the nearest that it has of the same model.
+
+        Where ``is_checked``, the entry is read, and compared with its digests: one that is damaged is no hit.
+        """
+        damage = self._damage(descriptor) if is_checked else ""
+        if damage:
+            return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=False, damage=damage)
         if self._note_path(context_key(descriptor)).is_file():
             return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=True)
         entries = [entry for entry in self.entries() if entry.descriptor.ep == descriptor.ep]
@@ -193,6 +227,22 @@ class EpContextCache:
         for path in (self._note_path(key), self._path(key), self.directory / f"{key}.lock"):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
+
+    def _damage(self, descriptor: ContextDescriptor) -> str:
+        """What is wrong with the entry for that descriptor; "" where there is none, or nothing is."""
+        key = context_key(descriptor)
+        if not self._path(key).exists() and not self._note_path(key).exists():
+            return ""
+        if self._entry(self._note_path(key)) is None:
+            return "its note cannot be read" if self._path(key).exists() else "its context is gone"
+        try:
+            file = open_context_file(self._path(key), ep_name=descriptor.ep)
+            names = [name for name in file.names if file.descriptor(name) == descriptor]
+            for name in names:
+                file.entry(name)
+        except EpContextError as error:
+            return str(error)
+        return "" if names else "its context is another one's"
 
     def _entry(self, note: Path) -> CachedContext | None:
         key = note.stem

@@ -305,6 +305,43 @@ def test_the_command_lists_explains_and_clears(
     assert "is empty" in said("list")
 
 
+@pytest.mark.parametrize("damage", ["empty", "truncated", "a changed byte", "note", "gone"])
+def test_what_is_damaged_is_called_so_and_can_be_cleared(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    options = SessionOptions()
+    options.add_session_config_entry("ortpkg.ep_context_cache", "1")
+    InferenceSession(model, options, providers=["prepack"])
+    (binary,) = (tmp_path / "cache" / "contexts").glob("*.bin")
+    data = binary.read_bytes()
+    note = binary.with_suffix(".json")
+    if damage == "note":
+        note.write_text("{")
+    elif damage == "gone":
+        binary.unlink()
+    else:
+        changed = {"empty": b"", "truncated": data[: len(data) // 2], "a changed byte": data[:-1] + b"\x7f"}[damage]
+        binary.unlink()
+        binary.write_bytes(changed)
+
+    def said(*words: str) -> str:
+        assert run_command_line(["cache", *words]) == 0
+        return capsys.readouterr().out
+
+    assert "damaged in the cache" in said("why", str(model), "--ep", "prepack")
+    partition = json.loads(said("why", str(model), "--ep", "prepack", "--json"))["sessions"][0]["partitions"][0]
+    assert (partition["is_hit"], bool(partition["damage"])) == (False, True)
+    is_orphan = damage in ("note", "gone")
+    told = json.loads(said("list", "--json"))
+    assert [each["key"] for each in told["damaged"]] == ([binary.stem] if is_orphan else [])
+    assert ("is damaged" in said("list")) is is_orphan
+    assert said("clear", "--ep", "openvino") == "0 contexts deleted\n"
+    assert said("clear") == ("1 context deleted, 1 of these damaged\n" if is_orphan else "1 context deleted\n")
+    assert not binary.exists()
+    assert not note.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
