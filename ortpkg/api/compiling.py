@@ -22,10 +22,11 @@ def compile_package(
     *,
     notify: Callable[[str], None] | None = None,
     progress: Progress | None = None,
+    on_commit: Callable[[], None] = lambda: None,
 ) -> list[CompiledVariant]:
     """Adds compiled variants to a package; see :func:`~ortpkg.authoring.compile_variants.compile_variants`."""
     notify = notify or _log.warning
-    made = compile_variants(root, wishes, notify=notify, progress=progress)
+    made = compile_variants(root, wishes, notify=notify, progress=progress, on_commit=on_commit)
     _remember((Path(root) / each.folder / str(each.entry.model_file) for each in made), notify)
     return made
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -18,6 +18,7 @@ from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
 from ortpkg.authoring.package_plan import check_intact
+from ortpkg.authoring.sample_tolerances import samples_with_copied_tolerances
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
@@ -31,7 +32,7 @@ from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInf
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import PackageChange, commit_change
+from ortpkg.package.transaction import PackageChange, commit_change, is_committed
 from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest, compile_models
 
 #: What the metadata of a compiled variant says of its own files; the rest is what its source's says.
@@ -101,8 +102,12 @@ def compile_variants(
     notify: Notify,
     progress: Progress | None = None,
     operations: FileOperations | None = None,
+    on_commit: Callable[[], None] = lambda: None,
 ) -> list[CompiledVariant]:
     """Compiles plain variants of a package and adds what comes out as variants of their own.
+
+    ``on_commit`` is called once the variants are in the package. An interrupt before leaves the package as it was; one
+    that comes so late that they are in it already is passed over, and they are returned.
 
     Constraints (EP, device, architecture, compatibility info) come from the EP, by way of the context models.
 
@@ -125,7 +130,13 @@ def compile_variants(
             recover(target, operations=operations)
             package = open_package(target)
             change, variants = _adding(package, groups, made)
-            commit_change(target, change, operations=operations, progress=progress)
+            try:
+                commit_change(target, change, operations=operations, progress=progress)
+                on_commit()
+            except KeyboardInterrupt:
+                if not is_committed(target, change):
+                    raise
+                on_commit()
     return variants
 
 
@@ -310,7 +321,9 @@ def _adding(
                     entry=entry,
                 )
             )
-    return PackageChange(documents=adding_variants(package, joining), new_directories=directories), variants
+    copies = [(each.component, each.source, each.name) for each in variants]
+    documents = (*adding_variants(package, joining), *samples_with_copied_tolerances(package, copies))
+    return PackageChange(documents=documents, new_directories=directories), variants
 
 
 def _folder_name(package: PackageInfo, first: _Target, count: int) -> str:

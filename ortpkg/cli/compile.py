@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ortpkg.cli import interrupts
 from ortpkg.cli.add_variant import parse_options
 from ortpkg.cli.completion import complete_component, complete_device, complete_ep, complete_variant
 from ortpkg.cli.parameters import JsonOption, PackageArgument
@@ -58,6 +59,7 @@ def command(
     """Compile plain variants for an execution provider of this machine, and add what comes out as variants.
 
     Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the package as it was.
+    Ctrl-C that comes when the variants are in the package already changes nothing any more.
     """
     from ortpkg.api.compiling import compile_package  # numpy and onnx
     from ortpkg.authoring.compile_variants import CompileWishes
@@ -76,7 +78,7 @@ def command(
     )
     start = time.perf_counter()
     with elapsed("compiling"):
-        made = compile_package(package, wishes, notify=output.warning)
+        made = compile_package(package, wishes, notify=output.warning, on_commit=interrupts.too_late)
     duration_s = time.perf_counter() - start
     if as_json:
         rows = [

@@ -45,6 +45,16 @@ def ignore() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def too_late() -> None:
+    """What was asked for is done: from now on, interrupts, and one that came a moment ago, change nothing.
+
+    Where somebody else hears interrupts, nothing changes.
+    """
+    if signal.getsignal(signal.SIGINT) is _note:
+        ignore()
+        _Interrupts.happened = False
+
+
 def happened() -> bool:
     """Whether one came, even if a library caught it: a module interrupted while it loads "cannot be imported"."""
     return _Interrupts.happened

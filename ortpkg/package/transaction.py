@@ -121,7 +121,7 @@ def commit_change(
         _tidy_up(root, operations)
         if not isinstance(error, OSError):
             raise
-        if not _is_committed(root, change):
+        if not is_committed(root, change):
             raise explanation(error, root) from error
         logger.warning("%s was changed, but not tidied up: the next command does it: %s", quoted(root), error)
 
@@ -263,7 +263,8 @@ def _tidy_up(root: Path, operations: FileOperations) -> None:
         finish(root, operations, is_ours=True)
 
 
-def _is_committed(root: Path, change: PackageChange) -> bool:
+def is_committed(root: Path, change: PackageChange) -> bool:
+    """Whether ``change`` is what the package at ``root`` says now, though :func:`commit_change` raised."""
     commit = change.commit_document
     return has_digest(root / commit.path, hash_bytes(commit.after).sha256)
 

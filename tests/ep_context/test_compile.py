@@ -487,3 +487,65 @@ def test_ctrl_c_leaves_the_package_as_it_was_and_no_child_behind(package: Path, 
     assert tree(package) == before
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+_INTERRUPTED = """
+import os, signal, sys
+import ortpkg.{module} as module
+original = module.{function}
+def interrupted(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGINT)
+    return original(*arguments, **options)
+module.{function} = interrupted
+sys.argv = ["ortpkg", "compile", sys.argv[1], "--ep", "prepack"]
+from ortpkg.__main__ import main
+main()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize(
+    ("module", "function", "is_added"),
+    [
+        ("package.transaction", "_stage", False),
+        ("package.transaction", "_publish_files", False),
+        ("package.transaction", "finish", True),
+        ("api.compiling", "_remember", True),
+    ],
+)
+def test_ctrl_c_either_cancels_or_comes_too_late(
+    package: Path, machine: Path, module: str, function: str, is_added: bool
+) -> None:
+    del machine
+    ortpkg.record_digests(package)
+    before = tree(package)
+    script = _INTERRUPTED.format(module=module, function=function)
+    done = subprocess.run([sys.executable, "-c", script, str(package)], capture_output=True, text=True, timeout=120)
+    names = [each.name for each in ortpkg.ModelPackage(package).component().variants]
+    if is_added:
+        assert (done.returncode, names) == (0, ["plain", "plain-prepack"]), done.stderr
+        assert "model/plain-prepack: 1 compiled partition" in done.stdout
+        assert "cancelled" not in done.stderr
+    else:
+        assert (done.returncode, "cancelled" in done.stderr) == (130, True)
+        assert {name: digest for name, digest in tree(package).items() if name in before} == before
+        assert names == ["plain"]
+    assert ortpkg.verify(package).is_intact
+
+
+def test_a_compiled_variant_may_be_as_far_off_as_its_source(package: Path, machine: Path) -> None:
+    del machine
+    folder = package / "samples"
+    folder.mkdir()
+    np.savez(folder / "in.npz", x=X)
+    np.savez(folder / "out.npz", y=EXPECTED + np.float32(0.1))
+    rough = {"tolerances": {"y": {"absolute": 0.25}}}
+    sample = {"name": "s", "component": "model", "inputs": "in.npz", "expected_outputs": "out.npz"}
+    document = {"schema_version": "1.0", "samples": [{**sample, "variants": {"plain": rough, "other": {}}}]}
+    (folder / "samples.json").write_text(json.dumps(document))
+    ortpkg.record_digests(package)
+    compiled(package)
+    after = json.loads((folder / "samples.json").read_text())["samples"][0]["variants"]
+    assert after == {"plain": rough, "other": {}, "plain-prepack": rough}
+    assert ortpkg.verify(package).is_intact
+    assert run_command_line(["run", str(package), "--variant", "plain-prepack"]) == 0

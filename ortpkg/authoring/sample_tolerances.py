@@ -1,0 +1,48 @@
+"""Tolerances of samples for variants that were made of others."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ortpkg.package.documents import dump_document, parse_document
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.sidecar import SAMPLES
+from ortpkg.package.transaction import DocumentChange
+
+
+def samples_with_copied_tolerances(
+    package: PackageInfo, copies: Iterable[tuple[str, str, str]]
+) -> Iterator[DocumentChange]:
+    """samples.json where a new variant may be as far off as the variant that it was made of.
+
+    Args:
+        package: as it is now.
+        copies: component, source variant, new variant; what samples.json says of a new one already stays.
+
+    Yields nothing where nothing changes: the source has no tolerances of its own, or there are no samples.
+    """
+    path = package.root / SAMPLES
+    if not path.is_file():
+        return
+    before = path.read_bytes()
+    document = parse_document(before, document=SAMPLES)
+    is_changed = False
+    for component, source, name in copies:
+        for variants in _variants_of_samples(document, component):
+            if source in variants and name not in variants:
+                variants[name] = copy.deepcopy(variants[source])
+                is_changed = True
+    if is_changed:
+        yield DocumentChange(path=SAMPLES, before=before, after=dump_document(document))
+
+
+def _variants_of_samples(document: dict[str, Any], component: str) -> Iterator[dict[str, Any]]:
+    """The ``variants`` of each sample set for ``component`` or the pipeline; what is not as it should be, is not."""
+    samples = document.get("samples")
+    for sample in samples if isinstance(samples, list) else ():
+        if isinstance(sample, dict) and sample.get("component") in (None, component):
+            variants = sample.get("variants")
+            if isinstance(variants, dict):
+                yield variants
