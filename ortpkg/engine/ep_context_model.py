@@ -76,9 +76,13 @@ def dump_ep_context_model(
             external_data=options.external_initializers or None,
             smallest_external_nbytes=0,
             options=write_options,
+            replaces=False,
         )
     except (OSError, ModelFileError) as error:
         raise SessionError(f"the context model {quoted(path)} cannot be written: {error}") from error
+    files = [path, *([path.with_name(options.external_initializers)] if options.external_initializers else [])]
+    for provider in providers:
+        provider.add_ep_context_model(files)
     return path
 
 

@@ -17,7 +17,7 @@ from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from ortpkg.errors import ModelError, quoted
 from ortpkg.graph.external_data import check_location
-from ortpkg.graph.file_replacement import replace_file
+from ortpkg.graph.file_replacement import create_file, replace_file
 from ortpkg.graph.graph import Attribute, Graph, Initializer, Node
 from ortpkg.graph.initializers import SparseInitializer
 from ortpkg.graph.limits import ModelLimits
@@ -79,6 +79,7 @@ def save_model(
     external_data: str | None = None,
     smallest_external_nbytes: int = _SMALLEST_EXTERNAL_NBYTES,
     options: WriteOptions | None = None,
+    replaces: bool = True,
 ) -> None:
     """Writes the model to ``path``, replacing what is there in one step.
 
@@ -88,14 +89,17 @@ def save_model(
         external_data: name of a file beside ``path`` for initializers of some size; default: all in the model.
         smallest_external_nbytes: that size; by default 1 KiB.
         options: how parts become messages; where initializers go is decided by the arguments above.
+        replaces: whether files that are there are replaced; without it they stay, and no file is made.
 
     Raises:
         ModelError: the message would pass protobuf's 2 GiB; external data is then needed.
-        ModelFileError: ``external_data`` is not a name inside the folder, or a file cannot be written.
+        ModelFileError: ``external_data`` is not a name inside the folder, a file cannot be written, or is there
+            and may not be replaced.
     """
     path = Path(path)
+    write_file = replace_file if replaces else create_file
     if external_data is None:
-        replace_file(path, lambda file: file.write(_serialized(to_model_proto(model, options=options), path)))
+        write_file(path, lambda file: file.write(_serialized(to_model_proto(model, options=options), path)))
         return
     check_location(external_data, "external_data")
     protos: list[onnx.ModelProto] = []
@@ -105,8 +109,14 @@ def save_model(
         inline = options or WriteOptions(tensor=inline_tensor, attribute_tensor=inline_tensor)
         protos.append(to_model_proto(model, options=replace(inline, tensor=external.write)))
 
-    replace_file(path.parent / external_data, write_data)
-    replace_file(path, lambda file: file.write(_serialized(protos[0], path)))
+    data_path = path.parent / external_data
+    write_file(data_path, write_data)
+    try:
+        write_file(path, lambda file: file.write(_serialized(protos[0], path)))
+    except BaseException:
+        if not replaces:
+            data_path.unlink(missing_ok=True)
+        raise
 
 
 def _serialized(proto: onnx.ModelProto, path: Path) -> bytes:

@@ -14,6 +14,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from ortpkg.devices.hardware import EpDevice
@@ -162,6 +163,15 @@ class CompilingProvider(ExecutionProvider):
             self._context_writer().finish()
         return list(self._context_nodes)
 
+    def check_ep_contexts(self) -> None:
+        self._context_writer().check_place()
+
+    def add_ep_context_model(self, files: Sequence[Path]) -> None:
+        self._context_writer().add_model(files)
+
+    def abandon_ep_contexts(self, reason: BaseException) -> None:
+        self._context_writer().abandon(reason)
+
     # --- claims ------------------------------------------------------------------------------------------------------
 
     def _is_own_context(self, node: Node) -> bool:
@@ -240,7 +250,8 @@ class CompilingProvider(ExecutionProvider):
 
     def _context_writer(self) -> EpContextWriter:
         if self._writer is None:
-            self._writer = EpContextWriter(self.name, self.context_sources[0], self.ep_context)
+            source = self.context_sources[0] if self.context_sources else self.name
+            self._writer = EpContextWriter(self.name, source, self.ep_context)
         return self._writer
 
     def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:

@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any
 
 from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.graph.byte_source import MappedFile
-from ortpkg.graph.file_replacement import replace_file
+from ortpkg.graph.file_replacement import create_file, replace_file
 from ortpkg.providers.ep_context_checks import CheckedBlobs, file_stamp
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 
@@ -229,16 +230,60 @@ def context_bytes(ep_name: str, entries: Sequence[ContextEntry]) -> bytes:
 
 
 def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
-    """Writes the contexts to a file, in one step. EpContextError where that fails."""
-
-    def write(file: BinaryIO) -> None:
-        file.writelines(_chunks(ep_name, entries))
-
+    """Writes the contexts to a file, in place of what is there, in one step. EpContextError where that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, write)
+        replace_file(path, lambda file: file.writelines(_chunks(ep_name, entries)))
     except (OSError, ModelFileError) as error:
-        raise EpContextError(f"the context file {quoted(path)} cannot be written: {error}", ep_name=ep_name) from error
+        raise _unwritten(path, ep_name, error) from error
+
+
+def create_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> bool:
+    """Writes the contexts to a new file, in one step; False where the very same file is there already, and stays.
+
+    Raises EpContextError where that fails, or where another file has the name: it may be what other models need.
+    """
+    try:
+        if os.path.lexists(path):
+            if _holds(path, _chunks(ep_name, entries)):
+                return False
+            raise _taken(path, "holds other contexts", ep_name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        create_file(path, lambda file: file.writelines(_chunks(ep_name, entries)))
+    except (OSError, ModelFileError) as error:
+        raise _unwritten(path, ep_name, error) from error
+    return True
+
+
+def check_context_file_place(path: Path, ep_name: str) -> None:
+    """Raises EpContextError where something that can be no context file has the name of one that is to be made."""
+    if not os.path.lexists(path):
+        return
+    try:
+        with path.open("rb") as file:
+            is_context = file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        is_context = False
+    if not is_context:
+        raise _taken(path, "is no context file", ep_name)
+
+
+def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextError:
+    return EpContextError(f"the context file {quoted(path)} cannot be written: {error}", ep_name=ep_name)
+
+
+def _taken(path: Path, why: str, ep_name: str) -> EpContextError:
+    return EpContextError(
+        f"{quoted(path)}, the name of the binary of {ep_name}, exists already and {why}; it is never written over: "
+        f"delete it, or send the context model to another folder with ep.context_file_path",
+        ep_name=ep_name,
+    )
+
+
+def _holds(path: Path, chunks: Iterator[Part]) -> bool:
+    """Whether the file consists of exactly these bytes."""
+    with path.open("rb") as file:
+        return all(file.read(memoryview(chunk).nbytes) == chunk for chunk in chunks) and not file.read(1)
 
 
 def _chunks(ep_name: str, entries: Sequence[ContextEntry]) -> Iterator[Part]:

@@ -5,6 +5,7 @@ Source: the EPContext design's table of session options (requirements E13 to E18
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,8 +98,8 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
         model_path: the model's file; None where it comes from memory.
 
     Raises InvalidSessionOptionError for a flag that is neither "0" nor "1", for generation from memory without a path
-    (E24), for a path that is a directory, or for a name of external initializers that is no plain file name, and
-    SessionError for a context model that is there already, before anything is compiled.
+    (E24), for a path that is a directory, for a name of external initializers that is no plain file name or that of a
+    file that is there, and SessionError for a context model that is there already, before anything is compiled.
     """
     path = entries.get(CONTEXT_FILE_PATH) or None
     options = EpContextOptions(
@@ -129,6 +130,22 @@ def _check_output(options: EpContextOptions) -> None:
         raise SessionError(
             f"{CONTEXT_FILE_PATH}: {quoted(output)} exists already; delete it or name another file: a context model is "
             f"never written over"
+        )
+    if options.external_initializers:
+        _check_external_initializers(output, output.with_name(options.external_initializers))
+
+
+def _check_external_initializers(output: Path, path: Path) -> None:
+    if path.name.casefold() == output.name.casefold():
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_EXTERNAL_INITIALIZERS}: {quoted(path.name)} is the context model itself; name another file",
+            key=CONTEXT_EXTERNAL_INITIALIZERS,
+        )
+    if os.path.lexists(path):
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_EXTERNAL_INITIALIZERS}: {quoted(path)} exists already, and may be what the source model reads; "
+            f"name a new file: none is ever written over",
+            key=CONTEXT_EXTERNAL_INITIALIZERS,
         )
 
 

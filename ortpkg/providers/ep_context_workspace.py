@@ -6,14 +6,18 @@ execution provider in a process. An empty one means that the next session of a g
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.errors import EpContextError, quoted
 from ortpkg.providers.ep_context_checks import Stamp, file_stamp
-from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, write_context_file
+from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, create_context_file
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -22,6 +26,23 @@ class _Binary:
 
     path: Path
     entries: dict[str, ContextEntry] = field(default_factory=dict)
+    #: Files of the context models that name it, as they were when they had been written.
+    files: dict[Path, Stamp | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbandonedGroup:
+    """A session group that came to nothing.
+
+    Attributes:
+        reason: what failed; None where it was just given up.
+        binary: what was never written.
+        removed: context models, and their files of initializers, that named it.
+    """
+
+    reason: BaseException | None
+    binary: Path
+    removed: tuple[Path, ...]
 
 
 @dataclass(slots=True)
@@ -73,16 +94,36 @@ class EpContextWorkspace:
     def stop(self) -> Path | None:
         """Writes the group's binary and clears the workspace (E48, E49). None where nothing was compiled."""
         with self._lock:
+            growing = self._growing
+            if growing is None:
+                return None
+            create_context_file(growing.path, self._ep_name, list(growing.entries.values()))
+            self._growing = None
+        return growing.path
+
+    def add_model(self, files: Sequence[Path]) -> None:
+        """Notes the files of a context model that names the group's binary; nothing where that is written."""
+        with self._lock:
+            if self._growing is not None:
+                self._growing.files.update({path: file_stamp(path) for path in files})
+
+    def abandon(self, reason: BaseException | None = None) -> AbandonedGroup | None:
+        """Clears what was compiled and never written, because a session of the group failed; the next is a first one.
+
+        Context models of the group, which name a binary that will never be, are removed, where they are as they were
+        written. None where no group was under way.
+        """
+        with self._lock:
             growing, self._growing = self._growing, None
         if growing is None:
             return None
-        write_context_file(growing.path, self._ep_name, list(growing.entries.values()))
-        return growing.path
-
-    def abandon(self) -> None:
-        """Clears what was compiled and never written: a session of the group failed."""
-        with self._lock:
-            self._growing = None
+        removed = []
+        for path, stamp in growing.files.items():
+            if stamp is not None and file_stamp(path) == stamp:
+                with suppress(OSError):
+                    path.unlink()
+                    removed.append(path)
+        return AbandonedGroup(reason=reason, binary=growing.path, removed=tuple(removed))
 
     # --- inference ---------------------------------------------------------------------------------------------------
 
@@ -143,3 +184,21 @@ def shared_workspace(ep_name: str) -> EpContextWorkspace:
     """The process's workspace of that execution provider."""
     with _WORKSPACES_LOCK:
         return _WORKSPACES.setdefault(ep_name, EpContextWorkspace(ep_name))
+
+
+def abandon_groups(ep_names: Iterable[str], reason: BaseException) -> list[AbandonedGroup]:
+    """Gives up the groups that are under way for these execution providers, and logs what that removed."""
+    found = []
+    for name in ep_names:
+        group = shared_workspace(name).abandon(reason)
+        if group is None:
+            continue
+        found.append(group)
+        _log.warning(
+            "the session group of %s is given up, and %s never written: a session of it failed (%s); removed: %s",
+            name,
+            quoted(group.binary),
+            reason,
+            ", ".join(quoted(path) for path in group.removed) or "nothing",
+        )
+    return found

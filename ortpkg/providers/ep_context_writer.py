@@ -9,13 +9,18 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ortpkg.errors import EpContextError, quoted
+from ortpkg.errors import EpContextError, InvalidSessionOptionError, quoted
 from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes
 from ortpkg.graph.graph import Node
 from ortpkg.graph.node import MICROSOFT_DOMAIN
-from ortpkg.providers.ep_context_file import ContextEntry, context_bytes, write_context_file
-from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, EpContextOptions
-from ortpkg.providers.ep_context_workspace import shared_workspace
+from ortpkg.providers.ep_context_file import (
+    ContextEntry,
+    check_context_file_place,
+    context_bytes,
+    create_context_file,
+)
+from ortpkg.providers.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS, CONTEXT_FILE_PATH, EpContextOptions
+from ortpkg.providers.ep_context_workspace import abandon_groups, shared_workspace
 
 #: More than this in one protobuf message is refused; a file beside the model takes it.
 MOST_EMBEDDED_NBYTES = 100 << 20
@@ -35,6 +40,28 @@ class EpContextWriter:
         self._source = source
         self._options = options
         self._entries: list[ContextEntry] = []
+        #: The binary that this session wrote, to be removed where its model cannot be.
+        self._written: Path | None = None
+        self._is_finished = False
+
+    def check_place(self) -> None:
+        """Before anything is compiled: whether the binary's name is free.
+
+        Raises EpContextError where a file that is no context has it, InvalidSessionOptionError where the external
+        initializers shall have it.
+        """
+        if self._options.embed_mode:
+            return
+        path = self._binary_path
+        if path.name.casefold() == self._options.external_initializers.casefold():
+            raise InvalidSessionOptionError(
+                f"{CONTEXT_EXTERNAL_INITIALIZERS}: {quoted(path.name)} is the binary of {self._ep_name}; "
+                f"name another file",
+                key=CONTEXT_EXTERNAL_INITIALIZERS,
+            )
+        if self._options.share:
+            path = shared_workspace(self._ep_name).binary_path(path)
+        check_context_file_place(path, self._ep_name)
 
     def keep(self, fused: Sequence[Node], entries: Sequence[ContextEntry]) -> list[Node]:
         """Takes the contexts of one graph and returns the EPContext nodes that lead to them, one per fused node.
@@ -67,11 +94,28 @@ class EpContextWriter:
 
     def finish(self) -> None:
         """Writes the session's binary; of a group, only the last session does (E48). EpContextError where it cannot."""
+        if self._is_finished:
+            return
+        self._is_finished = True
         entries, self._entries = self._entries, []
-        if entries:
-            write_context_file(self._binary_path, self._ep_name, entries)
+        if entries and create_context_file(self._binary_path, self._ep_name, entries):
+            self._written = self._binary_path
         if self._options.share and self._options.stop_share:
             shared_workspace(self._ep_name).stop()
+
+    def add_model(self, files: Sequence[Path]) -> None:
+        """Notes that the context model was written: its files."""
+        self._written = None
+        if self._options.share:
+            shared_workspace(self._ep_name).add_model(files)
+
+    def abandon(self, reason: BaseException) -> None:
+        """The session failed: removes the binary whose model never came, and gives up the group, if it is one's."""
+        written, self._written = self._written, None
+        if written is not None:
+            written.unlink(missing_ok=True)
+        if self._options.share:
+            abandon_groups([self._ep_name], reason)
 
     @property
     def _binary_path(self) -> Path:

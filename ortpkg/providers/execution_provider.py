@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -178,6 +179,15 @@ class ExecutionProvider(ABC):
     def get_ep_context_nodes(self) -> list[Node]:
         """EPContext nodes made by ``compile``; empty for a provider that makes none (E19)."""
         return []
+
+    def check_ep_contexts(self) -> None:  # noqa: B027 - optional to implement
+        """Called before anything is compiled where contexts will be kept: raises where they could not be."""
+
+    def add_ep_context_model(self, files: Sequence[Path]) -> None:  # noqa: B027 - optional to implement
+        """Called once the context model was written, with its files; from then on its contexts stay."""
+
+    def abandon_ep_contexts(self, reason: BaseException) -> None:  # noqa: B027 - optional to implement
+        """Called where a session that keeps contexts fails: what it wrote and no model names is to go."""
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
         """The string for ``ep_compatibility_info`` of what it compiled from ``graph``; "" for none (K11)."""

@@ -35,6 +35,7 @@ from ortpkg.providers.ep_context_options import (
     SHARE_EP_CONTEXTS,
     STOP_SHARE_EP_CONTEXTS,
 )
+from ortpkg.providers.ep_context_workspace import abandon_groups
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
@@ -145,11 +146,14 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
         if not Path(job.output).exists():
             entries = session.get_placement().entries
             why = next((each.reason for each in entries if each.ep_name == ep_device.ep_name and each.reason), "")
-            raise CompileError(
+            session.close()
+            error = CompileError(
                 f"{ep_device.ep_name} took no node of {quoted(Path(job.model).name)}: there is nothing to compile"
                 f"{f' ({why})' if why else ''}",
                 ep_name=ep_device.ep_name,
             )
+            abandon_groups([ep_device.ep_name], error)
+            raise error
         session.close()
         made.append(_described(Path(job.output), "" if ep_device.device is None else ep_device.device.type))
     return made

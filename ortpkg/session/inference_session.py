@@ -37,9 +37,14 @@ from ortpkg.session.options import (
 )
 from ortpkg.session.ort_value import IOBinding, OrtValue
 from ortpkg.session.placement import Placement, create_placement
-from ortpkg.session.provider_list import ProviderName, create_execution_providers, register_execution_providers
+from ortpkg.session.provider_list import (
+    ProviderName,
+    create_execution_providers,
+    register_execution_providers,
+    requested_ep_names,
+)
 from ortpkg.session.session_plan import SessionPlan, describe_plan
-from ortpkg.session.session_state import create_session_state
+from ortpkg.session.session_state import abandon_generating_groups, create_session_state
 
 #: Called with the outputs, the caller's data, and an error text that is "" where the run succeeded.
 AsyncCallback = Callable[[Sequence[Value], Any, str], None]
@@ -87,7 +92,11 @@ class InferenceSession:
         self._options = copy.deepcopy(sess_options) if sess_options is not None else SessionOptions()
         check_session_options(self._options)
         entries = self._options.config_entries
-        model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
+        try:
+            model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
+        except OrtpkgError as error:
+            abandon_generating_groups(self._options, requested_ep_names(providers, ep_devices), error)
+            raise
         if check_contexts is not None and (contexts := [*map(ep_context_attributes, ep_context_nodes(model.graph))]):
             check_contexts(contexts)
         self._profiler = Profiler() if self._options.enable_profiling else None

@@ -32,6 +32,15 @@ _OWN_BACKENDS = (EMBEDDED, "prepack")
 ProviderName = str | tuple[str, Mapping[str, str]]
 
 
+def requested_ep_names(
+    names: Sequence[ProviderName] | None, ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None
+) -> list[str]:
+    """The full names of the EPs that a session asks for, whether or not they are here."""
+    if ep_devices is not None:
+        return [device.ep_name for device, _ in ep_devices]
+    return [resolve_ep_name(each if isinstance(each, str) else each[0]) for each in names or ()]
+
+
 def create_execution_providers(
     names: Sequence[ProviderName] | None,
     provider_options: Sequence[Mapping[str, str]] | None,

@@ -8,7 +8,7 @@ planned before the graph around them is put together (requirements P04, P05, M20
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +38,7 @@ from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
 from ortpkg.engine.value_sizes import value_sizes
 from ortpkg.engine.workspace import WorkspacePool
-from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.inference_guards import all_graphs
@@ -50,7 +50,13 @@ from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.op_kernel import Compute
 from ortpkg.kernels.op_kernel_info import make_compute
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
-from ortpkg.providers.ep_context_options import ep_context_options
+from ortpkg.providers.ep_context_options import (
+    CONTEXT_ENABLE,
+    SHARE_EP_CONTEXTS,
+    EpContextOptions,
+    ep_context_options,
+)
+from ortpkg.providers.ep_context_workspace import abandon_groups
 from ortpkg.providers.execution_provider import Allocator, ExecutionProvider, GraphViewer
 from ortpkg.session.options import (
     DISABLE_CPU_FALLBACK_ENTRY,
@@ -110,11 +116,40 @@ def create_session_state(
         PlanVerificationError: a plan is unsafe (only checked where the config entry ``ortpkg.verify_plan`` asks).
     """
     override_free_dimensions(model.graph, options.free_dimension_overrides)
-    ep_context = ep_context_options(options.config_entries, model.path)
+    try:
+        ep_context = ep_context_options(options.config_entries, model.path)
+    except SessionError as error:
+        abandon_generating_groups(options, [provider.name for provider in providers], error)
+        raise
     if explains_cache:
         ep_context = replace(ep_context, enable=False, only_explains_cache=True)
     for provider in providers:
         provider.ep_context = ep_context
+    if not ep_context.enable:
+        return _create(model, options, providers, profiler, ep_context)
+    try:
+        for provider in providers:
+            provider.check_ep_contexts()
+        return _create(model, options, providers, profiler, ep_context)
+    except BaseException as error:
+        for provider in providers:
+            provider.abandon_ep_contexts(error)
+        raise
+
+
+def abandon_generating_groups(options: SessionOptions, ep_names: Iterable[str], reason: BaseException) -> None:
+    """A session with ``options`` failed: gives up the groups that it belongs to, if it was to make a context model."""
+    if options.config_entries.get(CONTEXT_ENABLE) == options.config_entries.get(SHARE_EP_CONTEXTS) == "1":
+        abandon_groups(ep_names, reason)
+
+
+def _create(
+    model: Model,
+    options: SessionOptions,
+    providers: Sequence[ExecutionProvider],
+    profiler: Profiler | None,
+    ep_context: EpContextOptions,
+) -> SessionState:
     infer_types(model)
     _transform(model, (TransformLevel.BASIC,), options, _transform_context(providers))
     result = partition_graph(model.graph, providers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from ortpkg.errors import EpContextError, InvalidSessionOptionError, SessionErro
 from ortpkg.graph.ep_context import ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.providers.compiling_provider import CompiledPartition
 from ortpkg.providers.ep_context_file import open_context_file
+from ortpkg.providers.execution_provider import FusedNode
 from tests.ep_context.conftest import EXPECTED, TEXT, X
 from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
 
@@ -129,6 +132,82 @@ def test_weights_of_the_cpu_part_go_into_the_named_file(model: Path, tmp_path: P
     assert b.data_location == onnx.TensorProto.EXTERNAL
     assert {entry.key: entry.value for entry in b.external_data}["location"] == "cpu.bin"
     np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.requirement("E18")
+def test_the_file_that_the_source_maps_its_weights_from_is_never_written_over(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "s" / "s.onnx"
+    source.parent.mkdir()
+    onnx.save(onnx.load(model), source, save_as_external_data=True, location="s.data", size_threshold=0)
+    before = (source.parent / "s.data").read_bytes()
+    provider = FakeCompiler()
+    option = {"ep_context_model_external_initializers_file_name": "s.data"}
+    with pytest.raises(InvalidSessionOptionError, match=r"context_model_external_initializers_file_name.*exists al"):
+        state_of(source, provider, ep_context_enable="1", **option)
+    assert provider.compiled == []
+    assert (source.parent / "s.data").read_bytes() == before
+    assert {path.name for path in source.parent.iterdir()} == {"s.onnx", "s.data"}
+
+
+def test_a_file_that_comes_while_the_model_is_compiled_stays(model: Path) -> None:
+    class Slow(FakeCompiler):
+        def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+            model.with_name("cpu.bin").write_bytes(b"mine")
+            return super().compile_partition(fused)
+
+    option = {"ep_context_model_external_initializers_file_name": "cpu.bin"}
+    with pytest.raises(SessionError, match="exists already"):
+        state_of(model, Slow(), ep_context_enable="1", **option)
+    assert model.with_name("cpu.bin").read_bytes() == b"mine"
+    assert {path.name for path in model.parent.iterdir()} == {"net.onnx", "cpu.bin"}
+
+
+@pytest.mark.parametrize("name", ["net_ctx.onnx", "net_fake.bin"])
+def test_external_initializers_have_a_file_of_their_own(model: Path, name: str) -> None:
+    option = {"ep_context_model_external_initializers_file_name": name}
+    with pytest.raises(InvalidSessionOptionError, match="name another file"):
+        state_of(model, FakeCompiler(), ep_context_enable="1", **option)
+    assert [path.name for path in model.parent.iterdir()] == ["net.onnx"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are of POSIX")
+def test_new_files_have_the_modes_that_the_umask_leaves(model: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        state_of(model, FakeCompiler(), ep_context_enable="1")
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in model.parent.glob("net_*")} == {0o640}
+
+
+def test_a_binary_of_another_model_is_never_written_over(model: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "net.onnx"
+    other.parent.mkdir()
+    proto = onnx.load(model)
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.eye(3, dtype=np.float32), "w"))
+    onnx.save(proto, other)
+    first, second = tmp_path / "o" / "a_ctx.onnx", tmp_path / "o" / "b_ctx.onnx"
+    state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(first))
+    with pytest.raises(EpContextError, match=r"net_fake\.bin.*exists already.*other contexts.*context_file_path"):
+        state_of(other, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(second))
+    assert {path.name for path in first.parent.iterdir()} == {"a_ctx.onnx", "net_fake.bin"}
+    np.testing.assert_allclose(run(state_of(first, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+def test_a_binary_that_is_the_same_is_kept(model: Path, tmp_path: Path) -> None:
+    for name in ("a_ctx.onnx", "b_ctx.onnx"):
+        target = tmp_path / "o" / name
+        state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target))
+        np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+def test_a_foreign_file_in_the_binarys_place_is_found_before_anything_is_compiled(model: Path) -> None:
+    model.with_name("net_fake.bin").write_bytes(b"holiday pictures")
+    provider = FakeCompiler()
+    with pytest.raises(EpContextError, match=r"net_fake\.bin.*exists already"):
+        state_of(model, provider, ep_context_enable="1")
+    assert provider.compiled == []
+    assert model.with_name("net_fake.bin").read_bytes() == b"holiday pictures"
 
 
 @pytest.mark.requirement("E16")

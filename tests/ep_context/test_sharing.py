@@ -13,15 +13,18 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.errors import EpContextError
+from ortpkg.errors import EpContextError, OrtpkgError
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.providers.compiling_provider import CompiledPartition
 from ortpkg.providers.ep_context_file import ContextEntry, open_context_file
 from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.prepack_execution_provider import PrepackExecutionProvider
 from ortpkg.providers.prepack_partition import PrepackedPartition
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import SessionOptions
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
 
@@ -117,6 +120,56 @@ def test_two_models_with_partitions_of_one_name_need_a_prefix(models: list[Path]
     target = str(models[0].with_name("twin_ctx.onnx"))
     with pytest.raises(EpContextError, match="give each a prefix of its own"):
         state_of(twin, FakeCompiler(), ep_context_file_path=target, **GROUP)
+
+
+@pytest.mark.requirement("E49")
+@pytest.mark.parametrize("failing", ["compile", "option", "binary"])
+def test_a_failing_session_ends_its_group_and_the_next_group_starts_clean(
+    models: list[Path], failing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(FakeCompiler):
+        def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+            raise RuntimeError("out of tiles")
+
+    folder = models[0].parent
+    external = {"ep_context_model_external_initializers_file_name": "first.data"}
+    state_of(models[0], FakeCompiler(), **GROUP, **external)
+    options = {**GROUP, "ep_stop_share_ep_contexts": "1"}
+    if failing == "option":
+        options["ep_context_embed_mode"] = "perhaps"
+    if failing == "binary":
+        (folder / "net_fake.bin").write_bytes(b"mine")
+    with pytest.raises(OrtpkgError):
+        state_of(models[1], Broken() if failing == "compile" else FakeCompiler(), **options)
+    assert shared_workspace(NAME).is_empty
+    assert "session group of FakeExecutionProvider is given up" in caplog.text
+    assert "net_ctx.onnx" in caplog.text
+    left = {path.name for path in folder.iterdir()} - {path.name for path in models}
+    assert left == ({"net_fake.bin"} if failing == "binary" else set())
+    paths = generate(models[1:])
+    assert (folder / "net2_fake.bin").exists()
+    np.testing.assert_allclose(run(state_of(paths[1], FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+def test_a_model_that_does_not_load_ends_its_group(models: list[Path]) -> None:
+    state_of(models[0], FakeCompiler(), **GROUP)
+    options = SessionOptions()
+    for key in ("ep.context_enable", "ep.share_ep_contexts"):
+        options.add_session_config_entry(key, "1")
+    with pytest.raises(OrtpkgError, match="nowhere"):
+        InferenceSession(models[0].with_name("nowhere.onnx"), options, providers=[NAME])
+    assert shared_workspace(NAME).is_empty
+    assert not models[0].with_name("net_ctx.onnx").exists()
+
+
+def test_what_someone_made_of_a_context_model_since_is_not_removed_with_its_group(models: list[Path]) -> None:
+    state_of(models[0], FakeCompiler(), **GROUP)
+    made = models[0].with_name("net_ctx.onnx")
+    made.write_bytes(b"mine")
+    group = shared_workspace(NAME).abandon(EpContextError("enough", ep_name=NAME))
+    assert group is not None
+    assert (str(group.reason), group.removed) == ("enough", ())
+    assert made.read_bytes() == b"mine"
 
 
 @pytest.mark.requirement("E42")
