@@ -130,7 +130,7 @@ def test_a_new_component_has_nothing_to_share_with(package: Path, tmp_path: Path
         notify=told.append,
     )
 
-    assert told == []
+    assert not [each for each in told if "shares" in each]
     assert (package / "models/second/model/weights.bin").is_file()
 
 
