@@ -14,6 +14,7 @@ from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.names import did_you_mean
 
 if TYPE_CHECKING:
+    from ortpkg.api.model_variant import ModelVariant
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
     from ortpkg.session.session_plan import GraphPlan, PlannedNode, PlannedValue, SessionPlan
@@ -95,14 +96,14 @@ def _session(
     options: SessionOptions,
 ) -> InferenceSession:
     """A session on a model, or on the best variant of a package. Without a wish, the embedded engine plans it."""
+    if model.is_dir():
+        wanted = backend or ("embedded" if ep is None else "auto")
+        chosen = _best_on(model, component, variant, ep, wanted)
+        if backend is None and wanted == "embedded" and not _runs_on(chosen, wanted):
+            wanted = "auto"  # nothing here is for the embedded engine: compiled for another EP, for one
+        return chosen.create_session(options, backend=wanted)
     if backend is None:
         backend = "embedded" if ep is None else "auto"
-    if model.is_dir():
-        from ortpkg.api.model_package import ModelPackage
-
-        return (
-            ModelPackage(model).best_variant(component, variant=variant, ep=ep).create_session(options, backend=backend)
-        )
     if component is not None or variant is not None:
         raise UsageError(f"{quoted(model)} is a model, not a package: it has no components or variants to choose from")
     from ortpkg.ep_names import CPU_EP, resolve_ep_name
@@ -110,6 +111,26 @@ def _session(
 
     name = CPU_EP if ep is None else resolve_ep_name(ep)
     return InferenceSession(model, options, [name], backend=None if backend == "auto" else backend)
+
+
+def _best_on(package: Path, component: str | None, variant: str | None, ep: str | None, backend: str) -> ModelVariant:
+    """The best variant of those that run on ``backend``; where none does, the best one, which says why not."""
+    from ortpkg.api.model_package import ModelPackage  # with the engine, after the arguments
+
+    best = ModelPackage(package).best_variant(component, variant=variant, ep=ep)
+    if backend == "auto":
+        return best
+    eligible = [each for each in best.selection.verdicts if each.is_eligible and each.ep_device is not None]
+    there = [each for each in eligible if each.ep_device is not None and each.ep_device.backend == backend]
+    if not there or _runs_on(best, backend):
+        return best
+    first = min(there, key=lambda each: each.rank or ())
+    return ModelPackage(package).best_variant(component, variant=first.variant.name, ep=ep)
+
+
+def _runs_on(variant: ModelVariant, backend: str) -> bool:
+    devices = [each.ep_device for each in variant.eligible_verdicts()]
+    return any(each is None or each.backend == backend for each in devices)
 
 
 def _draw(graph: GraphPlan, path: Path, title: str, output: Output) -> None:

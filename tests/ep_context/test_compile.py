@@ -551,3 +551,17 @@ def test_a_compiled_variant_may_be_as_far_off_as_its_source(package: Path, machi
     assert after == {"plain": rough, "other": {}, "plain-prepack": rough}
     assert ortpkg.verify(package).is_intact
     assert run_command_line(["run", str(package), "--variant", "plain-prepack"]) == 0
+
+
+def test_a_package_with_compiled_variants_is_planned_by_the_embedded_engine_all_the_same(
+    package: Path, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del machine
+    compiled(package)
+    assert ortpkg.ModelPackage(package).best_variant().name == "plain-prepack"
+    assert run_command_line(["plan", str(package), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["partitions"][0]["provider"] == "CPUExecutionProvider"
+    assert run_command_line(["plan", str(package), "--json", "--variant", "plain-prepack"]) == 0
+    assert json.loads(capsys.readouterr().out)["partitions"][0]["provider"] == "PrepackExecutionProvider"
+    assert run_command_line(["plan", str(package), "--variant", "plain-prepack", "--backend", "embedded"]) == 3
+    assert "it is for 'PrepackExecutionProvider'" in capsys.readouterr().err
