@@ -46,6 +46,7 @@ class CompileWishes:
     Attributes:
         ep: the execution provider that compiles: a name or an alias.
         device: "cpu", "gpu" or "npu"; None for the first that the EP offers here.
+        backend: whose EP of that name, as in CompileRequest; None for the first that has it.
         component: only this one; None for all.
         variants: the plain variants to compile, by name; empty: the first plain one of each component.
         name: of the new variant, where it is one; None: the source's name and the EP's.
@@ -57,6 +58,7 @@ class CompileWishes:
 
     ep: str
     device: str | None = None
+    backend: str | None = None
     component: str | None = None
     variants: Sequence[str] = ()
     name: str | None = None
@@ -201,7 +203,7 @@ def _why_not_plain(variant: VariantInfo) -> str | None:
 
 def _short(wishes: CompileWishes) -> str:
     ep = resolve_ep_name(wishes.ep).removesuffix("ExecutionProvider").lower()
-    return f"{ep}-{wishes.device}" if wishes.device else ep
+    return "-".join(filter(None, (ep, wishes.device, wishes.backend)))
 
 
 def _check_is_free(component: ComponentInfo, name: str) -> None:
@@ -241,6 +243,7 @@ def _compile_group(
         jobs=jobs,
         ep=wishes.ep,
         device=wishes.device,
+        backend=wishes.backend,
         provider_options=dict(wishes.provider_options),
         is_embedded=wishes.is_embedded,
         is_shared=wishes.shares_weights and not wishes.is_embedded,

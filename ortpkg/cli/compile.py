@@ -9,7 +9,7 @@ import typer
 
 from ortpkg.cli import interrupts
 from ortpkg.cli.add_variant import parse_options
-from ortpkg.cli.completion import complete_component, complete_device, complete_ep, complete_variant
+from ortpkg.cli.completion import complete_backend, complete_component, complete_device, complete_ep, complete_variant
 from ortpkg.cli.parameters import JsonOption, PackageArgument
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
@@ -43,6 +43,15 @@ def command(
         str | None,
         typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            "--backend",
+            metavar="B",
+            help="Whose EP of that name: onnxruntime, a plug-in's; default: the first that has it.",
+            autocompletion=complete_backend,
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP.")
     ] = None,
@@ -68,6 +77,7 @@ def command(
     wishes = CompileWishes(
         ep=ep,
         device=device,
+        backend=backend,
         component=component,
         variants=tuple(variants or ()),
         name=name,

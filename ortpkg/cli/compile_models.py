@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.completion import complete_device, complete_ep
+from ortpkg.cli.completion import complete_backend, complete_device, complete_ep
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
@@ -32,6 +32,15 @@ def command(
         str | None,
         typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            "--backend",
+            metavar="B",
+            help="Whose EP of that name: onnxruntime, a plug-in's; default: the first that has it.",
+            autocompletion=complete_backend,
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(metavar="S", help="Seconds that compiling may take.", min=0.001)] = 3600.0,
     trust: Annotated[
         bool,
@@ -53,6 +62,7 @@ def command(
         ),
         ep=ep,
         device=device,
+        backend=backend,
         provider_options=parse_provider_options(provider_options),
         is_shared=True,
     )

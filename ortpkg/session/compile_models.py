@@ -68,6 +68,7 @@ class CompileRequest:
         jobs: in order; the first names the binary of a group.
         ep: the execution provider's full name or an alias.
         device: "cpu", "gpu" or "npu"; None for the first that the EP offers.
+        backend: whose EP of that name: "onnxruntime", a plug-in's, ...; None for the first that has it.
         provider_options: of the EP.
         is_embedded: contexts go into the models instead of a file beside them.
         is_shared: the models make a session group: one binary, equal weights once.
@@ -76,6 +77,7 @@ class CompileRequest:
     jobs: tuple[CompileJob, ...]
     ep: str
     device: str | None = None
+    backend: str | None = None
     provider_options: Mapping[str, str] = field(default_factory=dict)
     is_embedded: bool = False
     is_shared: bool = False
@@ -138,7 +140,7 @@ def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compile(request: CompileRequest) -> list[CompiledModel]:
-    ep_device = find_ep_device(request.ep, request.device)
+    ep_device = find_ep_device(request.ep, request.device, backend=request.backend)
     made = []
     for number, job in enumerate(request.jobs):
         options = _session_options(request, job, is_last=number == len(request.jobs) - 1)
@@ -149,7 +151,7 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
             session.close()
             error = CompileError(
                 f"{ep_device.ep_name} took no node of {quoted(Path(job.model).name)}: there is nothing to compile"
-                f"{f' ({why})' if why else ''}",
+                f"{f' ({why})' if why else ''}{_advice(ep_device)}",
                 ep_name=ep_device.ep_name,
             )
             abandon_groups([ep_device.ep_name], error)
@@ -159,14 +161,23 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
     return made
 
 
-def find_ep_device(ep: str, device: str | None) -> EpDevice:
-    """The first EP device of that EP, and of that kind where one is named, that this machine offers.
+def _advice(ep_device: EpDevice) -> str:
+    if ep_device.backend != "embedded":
+        return ""
+    return (
+        f"; the embedded {ep_device.ep_name} compiles nothing: take the prepack EP (--ep prepack), or the EP of that "
+        f"name in onnxruntime (--backend onnxruntime)"
+    )
+
+
+def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -> EpDevice:
+    """The first EP device of that EP, and of that kind and backend where named, that this machine offers.
 
     Raises NoSuitableVariantError, which says what there is, where there is none.
     """
     name = resolve_ep_name(ep)
     try:
-        factory = find_factory(name)
+        factory = find_factory(name, backend=backend)
     except UnknownExecutionProviderError as error:
         raise NoSuitableVariantError(f"{error}, so nothing can be compiled for it") from error
     if not factory.is_available():

@@ -565,3 +565,26 @@ def test_a_package_with_compiled_variants_is_planned_by_the_embedded_engine_all_
     assert json.loads(capsys.readouterr().out)["partitions"][0]["provider"] == "PrepackExecutionProvider"
     assert run_command_line(["plan", str(package), "--variant", "plain-prepack", "--backend", "embedded"]) == 3
     assert "it is for 'PrepackExecutionProvider'" in capsys.readouterr().err
+
+
+def test_the_backend_says_whose_provider_compiles(
+    package: Path, machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnxruntime")
+    source = package / "models" / "model" / "plain" / "net.onnx"
+    for words in (["compile", str(package), "--ep", "cpu"], ["compile-models", "-e", "cpu", str(source)]):
+        assert run_command_line(words) == 6
+        assert "take the prepack EP (--ep prepack), or the EP of that name in onnxruntime" in capsys.readouterr().err
+    assert run_command_line(["compile", str(package), "--ep", "cpu", "--backend", "onnxruntim"]) == 3
+    assert "on backend 'onnxruntim'" in capsys.readouterr().err
+    assert run_command_line(["compile", str(package), "--ep", "cpu", "--backend", "onnxruntime"]) == 0
+    assert capsys.readouterr().out.startswith("model/plain-cpu-onnxruntime: 1 compiled partition")
+    variant = ortpkg.ModelPackage(package).best_variant(variant="plain-cpu-onnxruntime")
+    assert variant.verdict().ep_device.backend == "onnxruntime"  # type: ignore[union-attr]
+    np.testing.assert_allclose(variant.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+    shutil.rmtree(machine / "contexts")
+    with pytest.raises(TrustRequiredError):
+        variant.create_session()
+    words = ["compile-models", "-e", "cpu", "--backend", "onnxruntime", str(source), "-o", str(tmp_path / "out")]
+    assert run_command_line(words) == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"net_ctx.onnx", "net_cpu.bin"}
