@@ -95,7 +95,9 @@ def _download(release: str) -> Path:
     WHEELS.mkdir(exist_ok=True)
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "download", *options, f"onnxruntime=={release}", "--dest", str(WHEELS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # make exports the constraints that pin the installed release.
+    environment = {key: value for key, value in os.environ.items() if key != "PIP_CONSTRAINT"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     archive = _wheel_in_cache(release)
     if done.returncode != 0 or archive is None:
         python = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.get_platform()}"
