@@ -1,0 +1,153 @@
+"""Which native contexts run without trust: those that were made on this machine, and no others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+import ortpkg
+from ortpkg.api import context_trust
+from ortpkg.cli.app import run as run_command_line
+from ortpkg.errors import (
+    TrustRequiredError,
+)
+from tests.ep_context.compiling import compiled, two_models
+from tests.ep_context.conftest import EXPECTED, X
+from tests.ep_context.fake_compiler import NAME as FAKE
+
+
+def test_native_contexts_run_without_trust_only_where_they_were_made(package: Path, machine: Path) -> None:
+    compiled(package, FAKE)
+    opened = ortpkg.ModelPackage(package)
+    assert opened.best_variant().name == "plain-fake"
+    np.testing.assert_allclose(opened.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+    shutil.rmtree(machine / "contexts")  # another machine remembers nothing
+    with pytest.raises(TrustRequiredError, match=r"'net_fake\.bin', which native code .* pass --trust") as caught:
+        opened.create_session()
+    assert (caught.value.exit_code, caught.value.what) == (7, "net_fake.bin")
+    session = ortpkg.ModelPackage(package, trust=True).create_session()
+    np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+
+
+def test_an_embedded_native_context_needs_trust_too(package: Path, machine: Path) -> None:
+    compiled(package, FAKE, is_embedded=True)
+    ortpkg.ModelPackage(package).create_session()
+    shutil.rmtree(machine / "contexts")
+    with pytest.raises(TrustRequiredError, match="embedded in its model"):
+        ortpkg.ModelPackage(package).create_session()
+
+
+def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(package: Path, machine: Path) -> None:
+    del machine
+    compiled(package, FAKE)
+    binary = package / "models" / "model" / "plain-fake" / "net_fake.bin"
+    data = bytearray(binary.read_bytes())
+    data[-1] ^= 1
+    binary.unlink()
+    binary.write_bytes(data)
+    with pytest.raises(TrustRequiredError):
+        ortpkg.ModelPackage(package).best_variant().create_session(verify=False)
+
+
+def test_a_context_made_here_is_hashed_once_and_again_when_it_changed(
+    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del machine
+    monkeypatch.setattr(context_trust, "_LEAST_AGE_NS", 0)
+    compiled(package, FAKE)
+    variant = ortpkg.ModelPackage(package).best_variant()
+    variant.create_session(verify=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(hashlib, "file_digest", lambda *_arguments: pytest.fail("hashed again"))
+        variant.create_session(verify=False)
+    binary = variant.directory / "net_fake.bin"
+    data = bytearray(binary.read_bytes())
+    data[-1] ^= 1
+    binary.unlink()
+    binary.write_bytes(data)
+    with pytest.raises(TrustRequiredError):
+        variant.create_session(verify=False)
+
+
+@pytest.mark.parametrize("main", [1, 0])
+def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
+    package: Path, machine: Path, main: int
+) -> None:
+    """What is judged is what the session loads: the file in the model's folder, whatever the package's options say."""
+    del machine
+    compiled(package, FAKE)
+    folder = package / "models" / "model" / "plain-fake"
+    (folder / "decoy").mkdir()
+    shutil.copy(folder / "net_fake.bin", folder / "decoy" / "net_fake.bin")
+    other = (folder / "net_fake.bin").read_bytes() + b"another"
+    (folder / "net_fake.bin").unlink()
+    (folder / "net_fake.bin").write_bytes(other)
+    proto = onnx.load(folder / "net_ctx.onnx")
+    for node in proto.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "main_context" and attribute.i:
+                attribute.i = main
+    onnx.save(proto, folder / "net_ctx.onnx")
+    for document in package.rglob("*.json"):
+        content = json.loads(document.read_text())
+        variant = content.get("model_variants", content.get("variants", {}))
+        if isinstance(variant, dict) and "plain-fake" in variant:
+            variant["plain-fake"]["session_options"] = {"ep.context_file_path": "decoy/m.onnx"}
+            document.unlink()
+            document.write_text(json.dumps(content))
+            break
+    else:
+        pytest.fail("no document has the variant")
+    ortpkg.record_digests(package)
+    variant = ortpkg.ModelPackage(package).component().variant("plain-fake")
+    assert variant is not None
+    assert variant.session_options == {"ep.context_file_path": "decoy/m.onnx"}
+    with pytest.raises(TrustRequiredError, match=r"net_fake\.bin"):
+        ortpkg.ModelPackage(package).best_variant(variant="plain-fake").create_session()
+    with pytest.raises(TrustRequiredError, match=r"net_fake\.bin"):
+        context_trust.check_model_file(variant, trust=False)
+
+
+def foreign_and_plain(folder: Path, machine: Path) -> Path:
+    """A model with a context of somebody else's machine and plain nodes, as compile-models with few operators makes."""
+    folder.mkdir()
+    first, _ = two_models(folder)
+    assert run_command_line(["compile-models", "-e", FAKE, str(first)]) == 0
+    shutil.rmtree(machine / "contexts")
+    mixed = folder / "mixed.onnx"
+    proto = onnx.load(folder / "prefill_ctx.onnx")
+    proto.graph.node[-1].output[0] = "t"
+    proto.graph.node.append(onnx.helper.make_node("Exp", ["t"], ["y"], name="plain"))
+    onnx.save(proto, mixed)
+    return mixed
+
+
+def test_what_others_compiled_does_not_become_our_own_by_compiling_the_rest(
+    tmp_path: Path, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixed = foreign_and_plain(tmp_path / "foreign", machine)
+    assert run_command_line(["compile-models", "-e", FAKE, str(mixed)]) == 7
+    assert "model 'mixed.onnx' has a context compiled for" in capsys.readouterr().err
+    assert not (mixed.parent / "mixed_ctx.onnx").exists()
+    assert run_command_line(["compile-models", "-e", FAKE, "--trust", str(mixed)]) == 0
+    assert "needs --trust" in capsys.readouterr().err
+    assert not (machine / "contexts").exists()
+
+
+def test_run_ends_with_exit_code_7_without_trust(
+    package: Path, machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiled(package, FAKE)
+    shutil.rmtree(machine / "contexts")
+    np.save(tmp_path / "x.npy", X)
+    words = ["run", str(package), "-i", f"x={tmp_path / 'x.npy'}"]
+    assert run_command_line(words) == 7
+    assert "--trust" in capsys.readouterr().err
+    assert run_command_line([*words, "--trust"]) == 0
