@@ -60,10 +60,12 @@ def dump_ep_context_model(
             f"{CONTEXT_FILE_PATH}: {quoted(path)} exists already; delete it or name another file: a context model is "
             f"never written over"
         )
+    #: A context that is carried over may take constants, which its fused node does not.
+    carried_inputs = {name for node in stand_ins.values() for name in node.inputs}
     write_options = WriteOptions(
         tensor=inline_tensor,
         attribute_tensor=inline_tensor,
-        keeps_initializer=_is_used,
+        keeps_initializer=lambda graph, name: name in carried_inputs or _is_used(graph, name),
         stand_in=lambda node: stand_ins.get(node, node),
     )
     model.opset_imports.setdefault(MICROSOFT_DOMAIN, _MICROSOFT_VERSION)

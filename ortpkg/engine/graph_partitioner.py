@@ -175,15 +175,26 @@ class _Partitioner:
         single: list[Node] = []
         fused: list[FusedNode] = []
         replaced: list[Sequence[Node]] = []
+        names = {node.index: node.name for node in self._graph.nodes}
+        claimed: set[int] = set()
         for capability in _capabilities(provider, viewer, types_of):
+            if twice := claimed.intersection(capability.node_indices):
+                _log.warning(
+                    "%s claims node %s twice in one answer; only the first claim counts, and the other is ignored",
+                    provider.name,
+                    ", ".join(quoted(names[index]) for index in sorted(twice)[:5]),
+                )
+                continue
             if capability.meta_def is None:
                 node = self._single_node(provider, capability)
                 if node is not None:
+                    claimed.add(node.index)
                     self._graph.assign(node, provider.name)
                     single.append(node)
             else:
                 nodes = self._free_nodes(capability)
                 if nodes is not None and self._may_fuse(provider, nodes, order):
+                    claimed.update(capability.node_indices)
                     fused.append(self._fuse(provider, nodes, capability.meta_def))
                     replaced.append(nodes)
                     order = topological_order(self._graph)

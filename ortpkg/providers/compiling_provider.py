@@ -28,6 +28,7 @@ from ortpkg.providers.cpu_execution_provider import CPUAllocator
 from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry, Part
+from ortpkg.providers.ep_context_match import check_context_entry
 from ortpkg.providers.ep_context_reader import EpContextReader
 from ortpkg.providers.ep_context_writer import EpContextWriter
 from ortpkg.providers.execution_provider import (
@@ -135,22 +136,24 @@ class CompilingProvider(ExecutionProvider):
         ]
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
-        compiled, kept = [], []
-        reader = EpContextReader(self.name, self.ep_context, self._mains)
+        compiled: list[CompiledPartition] = []
+        kept: list[tuple[Node, ContextEntry]] = []
+        # Contexts that are carried into another model are not taken from those that wait for sessions that infer.
+        options = replace(self.ep_context, share=False) if self.ep_context.enable else self.ep_context
+        reader = EpContextReader(self.name, options, self._mains)
         for fused in fused_nodes:
             context_node = self.context_node_of(fused)
             if context_node is not None:
-                compiled.append(self._load(context_node, fused, reader))
+                entry, loaded = self._load(context_node, fused, reader)
+                compiled.append(loaded)
                 if self.ep_context.enable:
-                    self._context_nodes.append(context_node)
+                    kept.append((context_node, entry))
                 continue
             compiled.append(self._find_or_compile(fused))
             if self.ep_context.enable:
-                kept.append((fused, self._entry(fused, compiled[-1])))
+                kept.append((fused.node, self._entry(fused, compiled[-1])))
         if kept:
-            self._context_nodes += self._context_writer().keep(
-                [fused.node for fused, _ in kept], [entry for _, entry in kept]
-            )
+            self._context_nodes += self._context_writer().keep([node for node, _ in kept], [entry for _, entry in kept])
         return [NodeComputeInfo(compute=_compute, create_state=_hands_out(each)) for each in compiled]
 
     def context_node_of(self, fused: FusedNode) -> Node | None:
@@ -234,12 +237,12 @@ class CompilingProvider(ExecutionProvider):
         except Exception as error:  # noqa: BLE001 - a session that cannot be kept is a session all the same
             _log.warning("what %s compiled cannot be kept: %s", self.name, _first_line(error))
             return
-        entry = ContextEntry(name=fused.node.name, descriptor=descriptor, parts=parts)
+        entry = ContextEntry(name=fused.node.name, descriptor=descriptor, parts=parts, arity=_arity(fused))
         cache.write(entry, model=str(self.ep_context.model_path or ""))
 
     def _compile(self, fused: FusedNode) -> CompiledPartition:
         try:
-            return self.compile_partition(fused)
+            compiled = self.compile_partition(fused)
         except OrtpkgError:
             raise
         except Exception as error:
@@ -247,6 +250,13 @@ class CompilingProvider(ExecutionProvider):
                 f"{self.name} cannot compile partition {quoted(fused.node.name)}: {_first_line(error)}",
                 ep_name=self.name,
             ) from error
+        if not _computes(compiled):
+            raise CompileError(
+                f"{self.name} cannot compile partition {quoted(fused.node.name)}: compile_partition returned "
+                f"{type(compiled).__name__}, which has no compute()",
+                ep_name=self.name,
+            )
+        return compiled
 
     def _context_writer(self) -> EpContextWriter:
         if self._writer is None:
@@ -256,7 +266,7 @@ class CompilingProvider(ExecutionProvider):
 
     def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:
         parts = self.export_context(compiled, fused)
-        return ContextEntry(name=fused.node.name, descriptor=self._describe(fused), parts=parts)
+        return ContextEntry(name=fused.node.name, descriptor=self._describe(fused), parts=parts, arity=_arity(fused))
 
     def _describe(self, fused: FusedNode) -> ContextDescriptor:
         """What a context of the partition made here and now depends on."""
@@ -265,11 +275,14 @@ class CompilingProvider(ExecutionProvider):
 
     # --- loading -----------------------------------------------------------------------------------------------------
 
-    def _load(self, context_node: Node, fused: FusedNode, reader: EpContextReader) -> CompiledPartition:
-        """The partition behind an EPContext node. EpContextError (INVALID_GRAPH), whatever is wrong with it (E40)."""
+    def _load(
+        self, context_node: Node, fused: FusedNode, reader: EpContextReader
+    ) -> tuple[ContextEntry, CompiledPartition]:
+        """The context behind an EPContext node, and its partition. EpContextError (INVALID_GRAPH) for all faults."""
         attributes = ep_context_attributes(context_node)
         name = attributes.partition_name or fused.node.name
         entry = reader.find_entry(attributes, name)
+        check_context_entry(entry, context_node, attributes, ep_name=self.name)
         mismatch = self.find_mismatch(entry.descriptor, self.describe_environment())
         if mismatch is not None:
             raise EpContextError(
@@ -279,7 +292,7 @@ class CompilingProvider(ExecutionProvider):
                 partition_name=name,
             )
         try:
-            return _as_fused(self.import_context(entry, fused), context_node, fused.body)
+            compiled = self.import_context(entry, fused)
         except OrtpkgError:
             raise
         except Exception as error:
@@ -289,6 +302,15 @@ class CompilingProvider(ExecutionProvider):
                 source=attributes.source,
                 partition_name=name,
             ) from error
+        if not _computes(compiled):
+            raise EpContextError(
+                f"{self.name} cannot load the context of partition {quoted(name)}: import_context returned "
+                f"{type(compiled).__name__}, which has no compute()",
+                ep_name=self.name,
+                source=attributes.source,
+                partition_name=name,
+            )
+        return entry, _as_fused(compiled, context_node, fused.body)
 
 
 def _compute(compiled: CompiledPartition, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
@@ -324,6 +346,14 @@ def _as_fused(compiled: CompiledPartition, node: Node, body: Graph) -> CompiledP
     if tuple(node.inputs) == body.inputs and tuple(node.outputs) == body.outputs:
         return compiled
     return _AsFused(compiled, node, body)
+
+
+def _computes(compiled: object) -> bool:
+    return callable(getattr(compiled, "compute", None))
+
+
+def _arity(fused: FusedNode) -> tuple[int, int]:
+    return len(fused.body.inputs), len(fused.body.outputs)
 
 
 def _hands_out(compiled: CompiledPartition) -> Callable[[str], CompiledPartition]:

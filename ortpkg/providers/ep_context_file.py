@@ -6,7 +6,8 @@ One file holds every partition of every model of a group (E03, E25, E43)::
      8 bytes   length of the index, little-endian
     32 bytes   SHA-256 of the index
                index: JSON, UTF-8: {"ep", "blobs": [{"offset", "nbytes", "sha256"}],
-                                    "entries": [{"name", "descriptor", "parts": {"graph": 0, "weight:w": 1}}]}
+                                    "entries": [{"name", "descriptor", "parts": {"graph": 0, "weight:w": 1},
+                                                 "arity": [inputs, outputs]}]}
                blobs, each at a multiple of 4096 from the start of the file, so that they can be mapped
 
 Offsets and lengths come from a stranger: all are checked against the file before anything is touched, and a blob is
@@ -53,12 +54,14 @@ class ContextEntry:
         descriptor: what it was made from and for.
         parts: what the EP stored, by a name of its own choice ("blob", "graph", "weight:fc1", ...).
         digests: SHA-256 of the parts, where they were read from a file or payload; empty before they are written.
+        arity: how many inputs and outputs the partition has; None where the file does not say.
     """
 
     name: str
     descriptor: ContextDescriptor
     parts: Mapping[str, Part]
     digests: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    arity: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class _Blob:
 class _IndexedEntry:
     descriptor: ContextDescriptor
     parts: Mapping[str, int]
+    arity: tuple[int, int] | None
 
 
 class ContextFile:
@@ -128,6 +132,7 @@ class ContextFile:
             descriptor=found.descriptor,
             parts=MappingProxyType(parts),
             digests=MappingProxyType(digests),
+            arity=found.arity,
         )
 
     def _entry(self, name: str) -> _IndexedEntry:
@@ -192,7 +197,9 @@ class ContextFile:
                 raise ValueError(f"the name {quoted(name)} is no text, or comes twice")
             if not all(isinstance(number, int) and 0 <= number < len(blobs) for number in parts.values()):
                 raise ValueError(f"partition {quoted(name)} names a blob that does not exist")
-            entries[name] = _IndexedEntry(descriptor=descriptor_from_json(each["descriptor"]), parts=dict(parts))
+            entries[name] = _IndexedEntry(
+                descriptor=descriptor_from_json(each["descriptor"]), parts=dict(parts), arity=_arity(each.get("arity"))
+            )
         if not isinstance(index["ep"], str):
             raise ValueError("ep is no text")  # noqa: TRY004 - the document is wrong, not the call
         return index["ep"], blobs, entries
@@ -209,6 +216,15 @@ class ContextFile:
 
     def _damaged(self, what: str) -> EpContextError:
         return EpContextError(f"{self._where} is damaged: {what}", ep_name=self._ep_name)
+
+
+def _arity(value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    inputs, outputs = value
+    if not all(type(number) is int and number >= 0 for number in (inputs, outputs)):
+        raise ValueError("arity is not two numbers from 0")
+    return inputs, outputs
 
 
 def open_context_file(path: Path, *, ep_name: str) -> ContextFile:
@@ -298,7 +314,8 @@ def _chunks(ep_name: str, entries: Sequence[ContextEntry]) -> Iterator[Part]:
                 numbers[digest] = len(blobs)
                 blobs.append(data)
             parts[name] = numbers[digest]
-        indexed.append({"name": entry.name, "descriptor": entry.descriptor.to_json(), "parts": parts})
+        arity = {} if entry.arity is None else {"arity": list(entry.arity)}
+        indexed.append({"name": entry.name, "descriptor": entry.descriptor.to_json(), "parts": parts, **arity})
     lengths = [memoryview(blob).nbytes for blob in blobs]
     index, offsets = _index_with_offsets(ep_name, indexed, list(numbers), lengths)
     yield MAGIC + len(index).to_bytes(_LENGTH_NBYTES, "little") + hashlib.sha256(index).digest() + index

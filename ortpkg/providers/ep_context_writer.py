@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ortpkg.errors import EpContextError, InvalidSessionOptionError, quoted
-from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes
+from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Node
 from ortpkg.graph.node import MICROSOFT_DOMAIN
 from ortpkg.providers.ep_context_file import (
@@ -43,6 +44,7 @@ class EpContextWriter:
         #: The binary that this session wrote, to be removed where its model cannot be.
         self._written: Path | None = None
         self._is_finished = False
+        self._names: set[str] = set()
 
     def check_place(self) -> None:
         """Before anything is compiled: whether the binary's name is free.
@@ -66,11 +68,15 @@ class EpContextWriter:
     def keep(self, fused: Sequence[Node], entries: Sequence[ContextEntry]) -> list[Node]:
         """Takes the contexts of one graph and returns the EPContext nodes that lead to them, one per fused node.
 
+        In place of a fused node, an EPContext node of the source model may stand: it stays what it is, with its context
+        carried over.
+
         The first one of each graph is a main node: whoever loads the model may come to its graphs in any order.
 
         Raises EpContextError where a context is too large to be embedded, or a name comes twice.
         """
         options = self._options
+        entries = [self._with_free_name(entry) for entry in entries]
         if options.embed_mode:
             payloads = [self._embedded(entry) for entry in entries]
         else:
@@ -80,6 +86,17 @@ class EpContextWriter:
             self._context_node(node, entry, payload, is_main=number == 0 or options.embed_mode)
             for number, (node, entry, payload) in enumerate(zip(fused, entries, payloads, strict=True))
         ]
+
+    def _with_free_name(self, entry: ContextEntry) -> ContextEntry:
+        """Contexts that are carried over come from files of their own, and may have one name."""
+        name, number = entry.name, 1
+        if not name.startswith(self._options.node_name_prefix):
+            name = self._options.node_name_prefix + name
+        stem = name
+        while name in self._names:
+            name, number = f"{stem}_{number}", number + 1
+        self._names.add(name)
+        return entry if name == entry.name else replace(entry, name=name)
 
     def _embedded(self, entry: ContextEntry) -> bytes:
         payload = context_bytes(self._ep_name, [entry])
@@ -140,17 +157,33 @@ class EpContextWriter:
 
     def _context_node(self, fused: Node, entry: ContextEntry, payload: bytes, *, is_main: bool) -> Node:
         descriptor, model_path = entry.descriptor, self._options.model_path
-        attributes = EpContextAttributes(
+        place = EpContextAttributes(
             main_context=is_main,
             ep_cache_context=payload if is_main else b"",
             embed_mode=self._options.embed_mode,
+            partition_name=entry.name,
+        )
+        if is_ep_context(fused):
+            attributes = replace(
+                ep_context_attributes(fused),
+                main_context=place.main_context,
+                ep_cache_context=place.ep_cache_context,
+                embed_mode=place.embed_mode,
+                partition_name=place.partition_name,
+            )
+            return self._node_like(fused, attributes)
+        attributes = replace(
+            place,
             ep_sdk_version=descriptor.sdk_version,
             onnx_model_filename=model_path.name if model_path is not None else "",
             hardware_architecture=descriptor.architecture,
-            partition_name=entry.name,
             source=self._source,
             notes=json.dumps(descriptor.to_json(), sort_keys=True),
         )
+        return self._node_like(fused, attributes)
+
+    @staticmethod
+    def _node_like(fused: Node, attributes: EpContextAttributes) -> Node:
         return Node(
             index=fused.index,
             name=fused.name,

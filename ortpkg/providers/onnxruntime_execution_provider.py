@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import EpContextError, quoted
 from ortpkg.graph.ep_context import ep_context_attributes
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
@@ -40,6 +41,7 @@ class OnnxRuntimeExecutionProvider(NativeExecutionProvider):
         own = [node for node in viewer.nodes if self._is_own_context(node)]
         if viewer.graph.parent is None and any(not self._is_made_by_ortpkg(node) for node in own):
             self._passes_through = True
+            self._check_carries(own)
             claim = self._claim(viewer.graph, tuple(viewer.order), self._partition_name(viewer.graph))
             if claim is not None and not any(node.execution_provider for node in viewer.nodes):
                 return [claim]
@@ -54,6 +56,21 @@ class OnnxRuntimeExecutionProvider(NativeExecutionProvider):
         if not self._passes_through or place is None:
             return model
         return replace(model, config_entries={CONTEXT_FILE_PATH: str(place.absolute())})
+
+    def _check_carries(self, own: Sequence[Node]) -> None:
+        """Raises EpContextError where a new model is to be made of contexts in files that only onnxruntime reads."""
+        if not self.ep_context.enable:
+            return
+        for attributes in map(ep_context_attributes, own):
+            if attributes.main_context and not attributes.embed_mode:
+                raise EpContextError(
+                    f"the context of {quoted(attributes.partition_name or attributes.context_path)} was made by "
+                    f"onnxruntime, and lies in the file {quoted(attributes.context_path)}, which cannot be carried "
+                    f"into another model: compile the source model anew",
+                    ep_name=self.name,
+                    source=attributes.source,
+                    partition_name=attributes.partition_name,
+                )
 
     def _is_made_by_ortpkg(self, node: Node) -> bool:
         """Whether the context behind ``node``, or behind the main nodes that it leads to, is a container of ours."""

@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from ortpkg.errors import EpContextError, KernelNotFoundError, OrtpkgError, StatusCode
-from tests.ep_context.conftest import EXPECTED, X
+from tests.ep_context.conftest import EXPECTED, TEXT, W, X
 from tests.ep_context.fake_compiler import ENVIRONMENT, FakeCompiler, run, state_of
 
 
@@ -196,6 +196,50 @@ def test_a_link_that_leaves_the_folder_is_refused(context: Path, tmp_path: Path)
     binary.symlink_to(tmp_path / "outside.bin")
     with pytest.raises(EpContextError, match="leaves the model's folder"):
         state_of(context, FakeCompiler())
+
+
+@pytest.mark.requirement("E40")
+@pytest.mark.parametrize(("what", "field"), [("weights", "weights_digest"), ("graph", "graph_digest")])
+def test_a_binary_of_another_model_is_told_by_the_nodes_notes(
+    context: Path, tmp_path: Path, what: str, field: str
+) -> None:
+    proto = onnx.parser.parse_model(TEXT.replace("Exp(m)", "Exp(k)  k = MatMul(m, w)") if what == "graph" else TEXT)
+    values = np.eye(3, dtype=np.float32) if what == "weights" else W
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(values, "w"))
+    if what == "graph":
+        nodes = sorted(proto.graph.node, key=lambda node: "mkensy".index(node.output[0]))
+        del proto.graph.node[:]
+        proto.graph.node.extend(nodes)
+    other = tmp_path / "other" / "net.onnx"
+    other.parent.mkdir()
+    onnx.save(proto, other)
+    state_of(other, FakeCompiler(), ep_context_enable="1")
+    shutil.copy(other.parent / "net_fake.bin", context.parent / "net_fake.bin")
+    provider = FakeCompiler()
+    with pytest.raises(EpContextError, match=rf"is of another model: its {field} is") as caught:
+        state_of(context, provider)
+    assert caught.value.code is StatusCode.INVALID_GRAPH
+    assert provider.imported == []
+
+
+@pytest.mark.requirement("E11")
+@pytest.mark.parametrize("notes", ["", "made on a Tuesday", "[]", '{"weights_digest": 5}', "{" * 100_000])
+def test_notes_of_other_tools_say_nothing(context: Path, notes: str) -> None:
+    def change(attributes: dict[str, onnx.AttributeProto], _node: onnx.NodeProto) -> None:
+        attributes["notes"].s = notes.encode()
+
+    np.testing.assert_allclose(run(state_of(edited(context, change), FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.requirement("E40")
+@pytest.mark.parametrize("which", ["input", "output"])
+def test_a_node_with_another_number_of_inputs_or_outputs_is_told_at_load(context: Path, which: str) -> None:
+    def change(_attributes: dict[str, onnx.AttributeProto], node: onnx.NodeProto) -> None:
+        getattr(node, which).append("x" if which == "input" else f"{node.name}_more")
+
+    with pytest.raises(EpContextError, match=rf"has 1 {which}s, its EPContext node .* has 2") as caught:
+        state_of(edited(context, change), FakeCompiler())
+    assert caught.value.code is StatusCode.INVALID_GRAPH
 
 
 @pytest.mark.requirement("E03")

@@ -507,7 +507,20 @@ def test_a_wrong_number_of_compute_functions_fails_the_session(model: Path) -> N
         state_of(model, Short())
 
 
-def test_a_node_that_is_claimed_twice_goes_to_the_first_claim(model: Path) -> None:
+@pytest.mark.parametrize("nothing", [None, 5])
+def test_a_compiler_that_returns_nothing_fails_the_session(model: Path, nothing: Any) -> None:
+    class Empty(FakeCompiler):
+        def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+            del fused
+            return nothing  # type: ignore[no-any-return]
+
+    with pytest.raises(CompileError, match=r"compile_partition returned (NoneType|int), which has no compute"):
+        state_of(model, Empty())
+
+
+def test_a_node_that_is_claimed_twice_goes_to_the_first_claim_and_the_log_says_so(
+    model: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Greedy(FakeCompiler):
         def get_capability(
             self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
@@ -517,6 +530,8 @@ def test_a_node_that_is_claimed_twice_goes_to_the_first_claim(model: Path) -> No
 
     state = state_of(model, Greedy())
     assert sorted(name for each in state.partitions for name in each.op_types) == ["Add", "Exp", "Exp", "MatMul", "Neg"]
+    assert f"{Greedy().name} claims node" in caplog.text
+    assert "twice in one answer" in caplog.text
     np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
 
 
