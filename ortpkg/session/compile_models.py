@@ -7,6 +7,7 @@ in a child process, so that a compiler that crashes, hangs or exits is an error 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ def compile_models(request: CompileRequest, *, timeout_s: float) -> list[Compile
     result = call_in_child(_FUNCTION, {"request": asdict(request)}, timeout_s=timeout_s)
     if result.outcome is not ChildOutcome.DONE:
         raise CompileError(
-            f"{resolve_ep_name(request.ep)} did not compile {_listed(request)}: {result.reason}",
+            f"{resolve_ep_name(request.ep)} did not compile {_listed(request)}: {result.reason}{_left(request)}",
             ep_name=resolve_ep_name(request.ep),
         )
     error = result.value.get("error")
@@ -127,6 +128,16 @@ def compile_models(request: CompileRequest, *, timeout_s: float) -> list[Compile
         CompiledModel(**{**each, "output": Path(each["output"]), "files": tuple(each["files"])})
         for each in result.value["models"]
     ]
+
+
+def _left(request: CompileRequest) -> str:
+    """What a child that ended in the midst of a group left, whose binary never came."""
+    left = [job.output for job in request.jobs if Path(job.output).exists()] if request.is_shared else []
+    with suppress(OrtpkgError):
+        left = [each for each in left if not all(Path(each).with_name(name).exists() for name in _files(each))]
+    if not left:
+        return ""
+    return f"; without the binary that they need, these were left: {', '.join(map(quoted, left))}"
 
 
 def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +216,10 @@ def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool)
         if value:
             options.add_session_config_entry(key, value)
     return options
+
+
+def _files(output: str) -> tuple[str, ...]:
+    return _described(Path(output), "").files
 
 
 def _described(output: Path, device: str) -> CompiledModel:
