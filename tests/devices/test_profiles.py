@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from pathlib import Path
@@ -175,7 +176,7 @@ def test_a_file_that_is_no_document_is_refused(data: bytes, message: str) -> Non
 
 _ODD: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, -1, 1.5, 10**40, "", "x", "\x1b", [], {}, [{}], {"a": 1}]
-)
+).map(copy.deepcopy)  # what is put in one place must not grow in another
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
