@@ -22,9 +22,7 @@ from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.cpu_execution_provider import CPUAllocator
 from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry, Part
@@ -32,7 +30,6 @@ from ortpkg.providers.ep_context_match import check_context_entry
 from ortpkg.providers.ep_context_reader import EpContextReader
 from ortpkg.providers.ep_context_writer import EpContextWriter
 from ortpkg.providers.execution_provider import (
-    Allocator,
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -108,13 +105,6 @@ class CompilingProvider(ExecutionProvider):
         raise EpContextError(f"{self.name} loads no contexts", ep_name=self.name, partition_name=entry.name)
 
     # --- the interface of an execution provider ----------------------------------------------------------------------
-
-    @property
-    def kernel_registry(self) -> KernelRegistry | None:
-        return None
-
-    def create_allocator(self) -> Allocator:
-        return CPUAllocator()
 
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]

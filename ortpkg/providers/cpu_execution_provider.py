@@ -6,10 +6,6 @@ It comes last in every session, and is added where the caller left it out (requi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.graph import Node
@@ -17,18 +13,9 @@ from ortpkg.graph.types import ElementType
 from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.reference_kernels import find_reference_kernel
-from ortpkg.providers.execution_provider import Allocator, ExecutionProvider
+from ortpkg.providers.execution_provider import ExecutionProvider
 
 CPU_EXECUTION_PROVIDER = "CPUExecutionProvider"
-
-
-class CPUAllocator(Allocator):
-    """numpy's memory, blocks aligned to a cache line."""
-
-    def allocate(self, nbytes: int) -> npt.NDArray[Any]:
-        block = np.empty(nbytes + self.alignment, dtype=np.uint8)
-        start = -block.ctypes.data % self.alignment
-        return block[start : start + nbytes]
 
 
 class CPUExecutionProvider(ExecutionProvider):
@@ -50,9 +37,6 @@ class CPUExecutionProvider(ExecutionProvider):
     @property
     def kernel_registry(self) -> KernelRegistry:
         return self._registry
-
-    def create_allocator(self) -> Allocator:
-        return CPUAllocator()
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
         """A kernel of ours, else the reference implementation's."""

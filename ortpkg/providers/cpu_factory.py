@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
-from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.ep_factory import CpuDevicesEpFactory
 from ortpkg.version import __version__
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
 
 
-class CpuEpFactory(EpFactory):
+class CpuEpFactory(CpuDevicesEpFactory):
     """CPUExecutionProvider on the embedded engine."""
 
     ep_name = CPU_EP
@@ -24,23 +24,6 @@ class CpuEpFactory(EpFactory):
     @property
     def version(self) -> str:
         return __version__
-
-    def is_available(self) -> bool:
-        return True
-
-    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """One EP device per CPU."""
-        return [
-            EpDevice(
-                ep_name=self.ep_name,
-                device=device,
-                ep_vendor=self.vendor,
-                ep_version=self.version,
-                backend=self.backend,
-            )
-            for device in hardware
-            if device.type is DeviceType.CPU
-        ]
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         # numpy is loaded only when a session is made.

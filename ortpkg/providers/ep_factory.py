@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
@@ -82,3 +82,24 @@ class EpFactory(ABC):
     @abstractmethod
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         """Makes the provider. ExecutionProviderError where its library fails to load; may import heavy modules."""
+
+
+class CpuDevicesEpFactory(EpFactory):
+    """The factory of an EP that runs on any CPU, and that is there wherever its own package is."""
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        """One EP device per CPU."""
+        return [
+            EpDevice(
+                ep_name=self.ep_name,
+                device=device,
+                ep_vendor=self.vendor,
+                ep_version=self.version,
+                backend=self.backend,
+            )
+            for device in hardware
+            if device.type is DeviceType.CPU
+        ]

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import CompileError, quoted
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
@@ -99,8 +101,8 @@ class GraphViewer:
         return [self.graph.node(index) for index in self.order]
 
 
-class Allocator:
-    """Hands out a provider's memory; the CPU one is numpy's, aligned (D08, M24).
+class Allocator(ABC):
+    """Hands out a provider's memory (D08, M24).
 
     Attributes:
         name: e.g. "Cpu".
@@ -110,13 +112,25 @@ class Allocator:
     name = "Cpu"
     alignment = 64
 
+    @abstractmethod
     def allocate(self, nbytes: int) -> npt.NDArray[Any]:
         """A block of ``nbytes`` bytes as a one-dimensional uint8 array whose address is a multiple of ``alignment``."""
-        raise NotImplementedError
 
 
-class ExecutionProvider(ABC):
+class CPUAllocator(Allocator):
+    """numpy's memory, blocks aligned to a cache line."""
+
+    def allocate(self, nbytes: int) -> npt.NDArray[Any]:
+        block = np.empty(nbytes + self.alignment, dtype=np.uint8)
+        start = -block.ctypes.data % self.alignment
+        return block[start : start + nbytes]
+
+
+class ExecutionProvider:
     """One execution provider inside one session.
+
+    It computes by kernels (``kernel_registry``), by compiling what it claims (``get_capability`` and ``compile``), or
+    by both; what it overrides of these says which. A class that does neither claims nothing.
 
     Attributes:
         name: ONNX Runtime's name.
@@ -138,12 +152,13 @@ class ExecutionProvider(ABC):
         self._ep_devices = tuple(ep_devices)
 
     @property
-    @abstractmethod
     def kernel_registry(self) -> KernelRegistry | None:
-        """The kernels it brings; None for a provider that only compiles."""
+        """The kernels it brings. Default: None, for a provider that only compiles."""
+        return None
 
-    @abstractmethod
-    def create_allocator(self) -> Allocator: ...
+    def create_allocator(self) -> Allocator:
+        """The memory that its kernels read and write. Default: the CPU's."""
+        return CPUAllocator()
 
     def get_ep_devices(self) -> tuple[EpDevice, ...]:
         """The EP devices that it runs on (K21)."""
@@ -165,8 +180,12 @@ class ExecutionProvider(ABC):
         ]
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
-        """One compute info per fused node, in order. A provider that never fuses need not implement it."""
-        raise NotImplementedError(f"{self.name} claims no fused sub-graphs, so it compiles none")
+        """One compute info per fused node, in order. A provider that never fuses need not implement it.
+
+        Raises CompileError where it cannot; whatever else it raises becomes one.
+        """
+        names = ", ".join(quoted(each.node.name) for each in fused_nodes)
+        raise CompileError(f"{self.name} claims {names} as fused, but has no compile()", ep_name=self.name)
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
         """Where the backend really runs the fused node of that name; empty: all of it on this provider's device."""
@@ -180,18 +199,18 @@ class ExecutionProvider(ABC):
         """EPContext nodes made by ``compile``; empty for a provider that makes none (E19)."""
         return []
 
-    def check_ep_contexts(self) -> None:  # noqa: B027 - optional to implement
+    def check_ep_contexts(self) -> None:
         """Called before anything is compiled where contexts will be kept: raises where they could not be."""
 
-    def add_ep_context_model(self, files: Sequence[Path]) -> None:  # noqa: B027 - optional to implement
+    def add_ep_context_model(self, files: Sequence[Path]) -> None:
         """Called once the context model was written, with its files; from then on its contexts stay."""
 
-    def abandon_ep_contexts(self, reason: BaseException) -> None:  # noqa: B027 - optional to implement
+    def abandon_ep_contexts(self, reason: BaseException) -> None:
         """Called where a session that keeps contexts fails: what it wrote and no model names is to go."""
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
         """The string for ``ep_compatibility_info`` of what it compiled from ``graph``; "" for none (K11)."""
         return ""
 
-    def close(self) -> None:  # noqa: B027 - optional to implement
+    def close(self) -> None:
         """Frees what belongs to the provider; called once, when its session closes."""

@@ -74,7 +74,7 @@ class _Server:
         if action == "placement":
             places = [asdict(place) for place in self._compiled.get_placement()]
             return Message(header={"places": [{**each, "node_names": sorted(each["node_names"])} for each in places]})
-        return pack_arrays(self._compiled.compute(unpack_arrays(request), _UnlimitedContext()))
+        return pack_arrays(self._compiled.compute(unpack_arrays(request), _UnlimitedRun()))
 
 
 def _model_of(request: Message) -> NativeModel:
@@ -87,16 +87,10 @@ def _model_of(request: Message) -> NativeModel:
     )
 
 
-class _UnlimitedContext:
-    """What a compiled model sees of a run that nobody ends from inside."""
+class _UnlimitedRun:
+    """A run that nobody ends from inside."""
 
     is_watched = False
-
-    def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        raise NotImplementedError("a whole model makes its own outputs")
-
-    def run_subgraph(self, attribute: str, feeds: list[Any]) -> list[Any]:
-        raise NotImplementedError("a whole model has no sub-graphs of ours")
 
     def check_allocation(self, nbytes: int) -> None: ...
 

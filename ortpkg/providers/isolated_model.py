@@ -27,12 +27,11 @@ from ortpkg.isolation.worker import (
     WorkerCallError,
     WorkerEndedError,
 )
-from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part
-from ortpkg.providers.run_watch import Watched, run_watched
+from ortpkg.providers.run_watch import Watched, WatchedRun, run_watched
 
 #: Backends that can be isolated.
 ISOLATED_BACKENDS: tuple[str, ...] = ("onnxruntime", "openvino")
@@ -187,7 +186,7 @@ class _IsolatedModel:
         self._worker = library.load(worker, request)
         self._places = self._ask_places()
 
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+    def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         while not self._turn.acquire(timeout=_INTERVAL_S):
             context.check_cancelled()
         try:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ortpkg.errors import quoted
-from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits
+from ortpkg.providers.run_watch import WatchedRun
 
 #: Bytes of what a library keeps: anything that has a buffer.
 Part = bytes | memoryview
@@ -45,7 +45,7 @@ class NativeModel:
 class CompiledModel(Protocol):
     """A model inside a native library."""
 
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+    def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs. Thread-safe.
 
         Ends early, with the error of ``context.check_cancelled``, where the run is to end.

@@ -17,7 +17,6 @@ from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
-from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.native_library import (
@@ -30,7 +29,7 @@ from ortpkg.providers.native_library import (
     signature_part,
 )
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
-from ortpkg.providers.run_watch import run_watched
+from ortpkg.providers.run_watch import WatchedRun, run_watched
 
 onnxruntime = load_onnxruntime()
 
@@ -132,7 +131,7 @@ class _OnnxRuntimeModel:
         self._inputs = tuple(inputs)
         self._outputs = list(outputs)
 
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+    def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         feeds = dict(zip(self._inputs, inputs, strict=True))
         if not context.is_watched:
             return self._run(feeds, None)

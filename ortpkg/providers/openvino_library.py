@@ -21,7 +21,6 @@ from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, quoted
-from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.native_library import (
@@ -33,7 +32,7 @@ from ortpkg.providers.native_library import (
     required_part,
     signature_part,
 )
-from ortpkg.providers.run_watch import run_watched
+from ortpkg.providers.run_watch import WatchedRun, run_watched
 
 #: ONNX Runtime's option → OpenVINO's property.
 _PROPERTIES: dict[str, str] = {
@@ -158,7 +157,7 @@ class _OpenVinoModel:
         self._idle: list[Any] = []
         self._lock = threading.Lock()
 
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+    def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         with self._lock:
             request = self._idle.pop() if self._idle else None
         if request is None:

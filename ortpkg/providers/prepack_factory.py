@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import PREPACK_EP
-from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
 from ortpkg.providers.prepack_compatibility import rate
 from ortpkg.version import __version__
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
 
 
-class PrepackEpFactory(EpFactory):
+class PrepackEpFactory(CpuDevicesEpFactory):
     """PrepackExecutionProvider: our own kernels, compiled ahead."""
 
     ep_name = PREPACK_EP
@@ -25,23 +25,6 @@ class PrepackEpFactory(EpFactory):
     @property
     def version(self) -> str:
         return __version__
-
-    def is_available(self) -> bool:
-        return True
-
-    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """One EP device per CPU."""
-        return [
-            EpDevice(
-                ep_name=self.ep_name,
-                device=device,
-                ep_vendor=self.vendor,
-                ep_version=self.version,
-                backend=self.backend,
-            )
-            for device in hardware
-            if device.type is DeviceType.CPU
-        ]
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str

@@ -32,6 +32,13 @@ class Watched(Protocol):
     def check_allocation(self, nbytes: int) -> None: ...
 
 
+class WatchedRun(Watched, Protocol):
+    """The part of OpKernelContext that a computation in a foreign library asks."""
+
+    @property
+    def is_watched(self) -> bool: ...
+
+
 class _Call:
     """One call into a library that may have to be stopped.
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.providers.ep_factory import CpuDevicesEpFactory
 from ortpkg.providers.execution_provider import BackendPlacement, ExecutionProvider
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
@@ -23,7 +23,7 @@ from ortpkg.providers.native_library import CompiledModel, NativeLibrary, Native
 EP_NAME = "FaultyExecutionProvider"
 
 
-class FaultyFactory(EpFactory):
+class FaultyFactory(CpuDevicesEpFactory):
     ep_name = EP_NAME
     vendor = "Nobody"
     backend = "faulty"
@@ -31,16 +31,6 @@ class FaultyFactory(EpFactory):
     @property
     def version(self) -> str:
         return metadata.version("faulty")
-
-    def is_available(self) -> bool:
-        return True
-
-    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        return [
-            EpDevice(ep_name=EP_NAME, device=device, backend=self.backend, ep_version=self.version)
-            for device in hardware
-            if device.type is DeviceType.CPU
-        ]
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         return NativeExecutionProvider(EP_NAME, FaultyLibrary(options), ep_devices=devices, options=options)

@@ -15,9 +15,8 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.shape_inference import infer_types
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelRegistry
-from ortpkg.providers.cpu_execution_provider import CPUAllocator, CPUExecutionProvider
+from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import (
-    Allocator,
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -54,9 +53,6 @@ class ClaimingProvider(ExecutionProvider):
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> Any:
         return fake_kernel(node.op_type) if node.op_type in {"Neg", "Abs"} else None
-
-    def create_allocator(self) -> Allocator:
-        return CPUAllocator()
 
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]

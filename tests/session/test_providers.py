@@ -14,12 +14,12 @@ from ortpkg.errors import InvalidSessionOptionError, RunError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.cpu_execution_provider import CPUAllocator, CPUExecutionProvider
+from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import (
     Allocator,
     ComputeCapability,
+    CPUAllocator,
     ExecutionProvider,
     FusedNode,
     GraphViewer,
@@ -44,13 +44,6 @@ class ExpProvider(ExecutionProvider):
         super().__init__("ExpExecutionProvider")
         self.compute = compute
         self.states: list[str] = []
-
-    @property
-    def kernel_registry(self) -> KernelRegistry | None:
-        return None
-
-    def create_allocator(self) -> Allocator:
-        return CPUAllocator()
 
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]

@@ -16,8 +16,8 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.providers.cpu_execution_provider import CPUAllocator, CPUExecutionProvider
-from ortpkg.providers.execution_provider import Allocator, ExecutionProvider
+from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
 from ortpkg.session import session_state
 from ortpkg.session.options import GraphOptimizationLevel
 from ortpkg.session.session_state import create_session_state

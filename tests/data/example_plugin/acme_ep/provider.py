@@ -10,11 +10,8 @@ import numpy as np
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.cpu_execution_provider import CPUAllocator
 from ortpkg.providers.execution_provider import (
-    Allocator,
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -31,13 +28,6 @@ class AcmeExecutionProvider(ExecutionProvider):
 
     def __init__(self, *, ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> None:
         super().__init__("AcmeExecutionProvider", ep_devices=ep_devices, options=options)
-
-    @property
-    def kernel_registry(self) -> KernelRegistry | None:
-        return None
-
-    def create_allocator(self) -> Allocator:
-        return CPUAllocator()
 
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
