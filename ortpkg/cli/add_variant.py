@@ -10,13 +10,12 @@ import typer
 from ortpkg.authoring.create import add_variant
 from ortpkg.cli.completion import complete_component, complete_device, complete_ep
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import ForceOption, JsonOption, PackageArgument
+from ortpkg.cli.parameters import ForceOption, JsonOption, PackageArgument, ProviderOptionsOption, parse_options
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.errors import ExitCode
 
 _Text = str | None
-_Options = list[str] | None
 
 
 def command(
@@ -49,11 +48,9 @@ def command(
         _Text, typer.Option("--compatibility-info", metavar="S", help="The EP's compatibility string.")
     ] = None,
     session_options: Annotated[
-        _Options, typer.Option("--session-option", metavar="KEY=VALUE", help="A session option. Repeatable.")
+        list[str] | None, typer.Option("--session-option", metavar="KEY=VALUE", help="A session option. Repeatable.")
     ] = None,
-    provider_options: Annotated[
-        _Options, typer.Option("--provider-option", metavar="KEY=VALUE", help="An option of the EP. Repeatable.")
-    ] = None,
+    provider_options: ProviderOptionsOption = None,
     share_weights: Annotated[
         bool,
         typer.Option("--share-weights", help="Do not copy external data that another variant of the component has."),
@@ -94,16 +91,3 @@ def command(
         needs = ", ".join(filter(None, (added.constraints.ep or "any EP", added.constraints.device)))
         output.note(f"added {component}/{added.name} ({needs}) to {package}")
     return ExitCode.DONE
-
-
-def parse_options(flag: str, assignments: list[str] | None) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a dictionary. UsageError for another form, or a key given twice."""
-    options: dict[str, str] = {}
-    for assignment in assignments or ():
-        key, separator, value = assignment.partition("=")
-        if not separator or not key:
-            raise UsageError(f"{flag} {quoted(assignment)}: write KEY=VALUE")
-        if key in options:
-            raise UsageError(f"{flag}: {quoted(key)} is given twice")
-        options[key] = value
-    return options

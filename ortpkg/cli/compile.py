@@ -8,14 +8,19 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli import interrupts
-from ortpkg.cli.add_variant import parse_options
-from ortpkg.cli.completion import complete_backend, complete_component, complete_device, complete_ep, complete_variant
-from ortpkg.cli.parameters import JsonOption, PackageArgument
+from ortpkg.cli.completion import complete_component, complete_ep, complete_variant
+from ortpkg.cli.parameters import (
+    CompileBackendOption,
+    CompileDeviceOption,
+    CompileTimeoutOption,
+    JsonOption,
+    PackageArgument,
+    ProviderOptionsOption,
+    parse_options,
+)
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode
-
-_Options = list[str] | None
 
 
 def command(
@@ -31,7 +36,7 @@ def command(
         ),
     ] = None,
     variants: Annotated[
-        _Options,
+        list[str] | None,
         typer.Option(
             "--variant",
             metavar="NAME",
@@ -39,30 +44,17 @@ def command(
             autocompletion=complete_variant,
         ),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
-    ] = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(
-            "--backend",
-            metavar="B",
-            help="Whose EP of that name: onnxruntime, a plug-in's; default: the first that has it.",
-            autocompletion=complete_backend,
-        ),
-    ] = None,
+    device: CompileDeviceOption = None,
+    backend: CompileBackendOption = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP.")
     ] = None,
-    provider_options: Annotated[
-        _Options, typer.Option("--provider-option", metavar="KEY=VALUE", help="An option of the EP. Repeatable.")
-    ] = None,
+    provider_options: ProviderOptionsOption = None,
     embed: Annotated[bool, typer.Option("--embed", help="Put contexts into the models, not beside them.")] = False,
     share_weights: Annotated[
         bool, typer.Option("--share-weights", help="Compile all into one folder with one binary, equal weights once.")
     ] = False,
-    timeout: Annotated[float, typer.Option(metavar="S", help="Seconds that compiling may take.", min=0.001)] = 3600.0,
+    timeout: CompileTimeoutOption = 3600.0,
     as_json: JsonOption = False,
 ) -> int:
     """Compile plain variants for an execution provider of this machine, and add what comes out as variants.

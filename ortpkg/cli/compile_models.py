@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.completion import complete_backend, complete_device, complete_ep
-from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.completion import complete_ep
+from ortpkg.cli.parameters import CompileBackendOption, CompileDeviceOption, CompileTimeoutOption, JsonOption
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode, ModelNotFoundError, UsageError, quoted
@@ -28,20 +28,9 @@ def command(
     output_folder: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: the folder of the models.")
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
-    ] = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(
-            "--backend",
-            metavar="B",
-            help="Whose EP of that name: onnxruntime, a plug-in's; default: the first that has it.",
-            autocompletion=complete_backend,
-        ),
-    ] = None,
-    timeout: Annotated[float, typer.Option(metavar="S", help="Seconds that compiling may take.", min=0.001)] = 3600.0,
+    device: CompileDeviceOption = None,
+    backend: CompileBackendOption = None,
+    timeout: CompileTimeoutOption = 3600.0,
     trust: Annotated[
         bool,
         typer.Option("--trust", help="Take models with native contexts of others; what comes out needs --trust too."),

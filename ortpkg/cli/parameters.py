@@ -17,7 +17,7 @@ from ortpkg.cli.completion import (
     complete_policy,
     complete_variant,
 )
-from ortpkg.errors import UsageError
+from ortpkg.errors import UsageError, quoted
 
 #: Whether a path can be read is not asked here: a package that cannot be read is no wrong usage.
 PackageArgument = Annotated[
@@ -120,6 +120,26 @@ BackendOption = Annotated[
         autocompletion=complete_backend,
     ),
 ]
+ProviderOptionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--provider-option", metavar="KEY=VALUE", help="An option of the EP. Repeatable."),
+]
+CompileDeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
+]
+CompileBackendOption = Annotated[
+    str | None,
+    typer.Option(
+        "--backend",
+        metavar="B",
+        help="Whose EP of that name: onnxruntime, a plug-in's; default: the first that has it.",
+        autocompletion=complete_backend,
+    ),
+]
+CompileTimeoutOption = Annotated[
+    float, typer.Option("--timeout", metavar="S", help="Seconds that compiling may take.", min=0.001)
+]
 NameOption = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The package's name; default: that of its directory.")
 ]
@@ -149,3 +169,16 @@ def chosen_output(output_path: Path | None, *, in_place: bool) -> Path | None:
     if (output_path is None) is not in_place:
         raise UsageError("say where the result goes: -o NEW makes a new package, --in-place changes this one")
     return output_path
+
+
+def parse_options(flag: str, assignments: list[str] | None) -> dict[str, str]:
+    """``KEY=VALUE`` texts as a dictionary. UsageError for another form, or a key given twice."""
+    options: dict[str, str] = {}
+    for assignment in assignments or ():
+        key, separator, value = assignment.partition("=")
+        if not separator or not key:
+            raise UsageError(f"{flag} {quoted(assignment)}: write KEY=VALUE")
+        if key in options:
+            raise UsageError(f"{flag}: {quoted(key)} is given twice")
+        options[key] = value
+    return options
