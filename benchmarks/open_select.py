@@ -20,7 +20,7 @@ from benchmarks.packages import FORMATS, write_package
 from benchmarks.paired import Timing, time_in_turns
 from ortpkg.package.reader import open_package
 from ortpkg.selection.machine import MachineOffer, this_machine
-from ortpkg.selection.selector import select_variant
+from ortpkg.selection.selector import make_request, select_variant
 from tests.interop.wheels import installed_release, library_of
 
 _GOALS = {3: 2.5, 1_000: 0.4, 10_000: 0.4}
@@ -28,12 +28,11 @@ _GOALS = {3: 2.5, 1_000: 0.4, 10_000: 0.4}
 
 def open_and_select(root: Path, machine: MachineOffer) -> str:
     """The name of the variant that ortpkg selects on ``machine``."""
-    selection = select_variant(
-        open_package(root).components[0],
-        machine.ep_devices,
-        hardware=machine.hardware,
-        compatibility=machine.compatibility,
+    component = open_package(root).components[0]
+    request = make_request(
+        component, machine.ep_devices, hardware=machine.hardware, compatibility=machine.compatibility
     )
+    selection = select_variant(component, machine.ep_devices, request)
     assert selection.best is not None
     return selection.best.variant.name
 

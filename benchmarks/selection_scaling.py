@@ -21,7 +21,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine_probe import probe
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.selector import select_variant
+from ortpkg.selection.selector import make_request, select_variant
 
 VARIANTS = (3, 10, 100, 1_000, 3_000, 10_000)
 EP_DEVICES = (4, 8)
@@ -65,7 +65,8 @@ def component(variants: int, *, are_alike: bool) -> ComponentInfo:
 def select(info: ComponentInfo, devices: list[EpDevice]) -> None:
     """One selection, without looking at the verdicts."""
     hardware = [each.device for each in devices if each.device is not None]
-    selection = select_variant(info, devices, hardware=hardware, compatibility=_optimal)
+    request = make_request(info, devices, hardware=hardware, compatibility=_optimal)
+    selection = select_variant(info, devices, request)
     assert selection.best is not None
 
 

@@ -29,43 +29,12 @@ if TYPE_CHECKING:
     from typing import Unpack
 
 
-def select_variant(
-    component: ComponentInfo,
-    ep_devices: Sequence[EpDevice],
-    *,
-    hardware: Sequence[HardwareDevice],
-    compatibility: CompatibilityOf,
-    policy: str = "default",
-    device: str | None = None,
-    ep: str | None = None,
-    check_architecture: bool = False,
-    notes: Sequence[str] = (),
-    **evidence: Unpack[Evidence],
-) -> Selection:
+def select_variant(component: ComponentInfo, ep_devices: Sequence[EpDevice], request: SelectionRequest) -> Selection:
     """The best variant of ``component`` on what the machine offers, and a verdict on everything else (K12).
 
-    Args:
-        component: the component model.
-        ep_devices: what the execution providers offer; their order does not matter.
-        hardware, compatibility, check_architecture, notes: see :class:`SelectionRequest`.
-        policy: a name of ``policies.POLICIES``.
-        device, ep: filters in the caller's words; an EP may be an alias.
-        evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory`` of :class:`SelectionRequest`.
-
-    Raises UsageError for an unknown policy, device or EP. That nothing fits is no error: ``best`` is then None.
+    The order of ``ep_devices``, which execution providers offer, does not matter. That nothing fits is no error:
+    ``best`` is then None. Raises UsageError where ``request.limits`` name metadata that no variant has.
     """
-    request = make_request(
-        component,
-        ep_devices,
-        hardware=hardware,
-        compatibility=compatibility,
-        policy=policy,
-        device=device,
-        ep=ep,
-        check_architecture=check_architecture,
-        notes=notes,
-        **evidence,
-    )
     return select_ep_devices(component, order_devices(ep_devices, request.policy, request.hardware), request)
 
 
@@ -82,7 +51,17 @@ def make_request(
     notes: Sequence[str] = (),
     **evidence: Unpack[Evidence],
 ) -> SelectionRequest:
-    """The request that a caller's words become; arguments and errors are those of :func:`select_variant`."""
+    """The request that a caller's words become.
+
+    Args:
+        component, ep_devices: what is selected of, and on; they may name EPs that ONNX Runtime does not know.
+        hardware, compatibility, check_architecture, notes: see :class:`SelectionRequest`.
+        policy: a name of ``policies.POLICIES``.
+        device, ep: filters in the caller's words; an EP may be an alias.
+        evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory`` of :class:`SelectionRequest`.
+
+    Raises UsageError for an unknown policy, device or EP.
+    """
     return SelectionRequest(
         policy=find_policy(policy),
         hardware=tuple(hardware),
@@ -178,15 +157,18 @@ def _rejection(candidate: Candidate) -> Verdict:
 def _eligible_verdict(candidate: Candidate, winner: Candidate, criteria: Sequence[str]) -> Verdict:
     decided_by = None
     code, reason = ReasonCode.SELECTED, "it is the best of all that can run here"
-    if candidate is not winner:
+    if candidate is winner and winner.compared is not None:
+        from ortpkg.selection.backend_choice import choice_note  # only where something was measured
+
+        reason += choice_note(winner)
+    elif candidate is not winner:
         assert candidate.rank is not None
         assert winner.rank is not None
         assert candidate.ep_device is not None
         assert winner.ep_device is not None
         decided_by = deciding_criterion(candidate.rank, winner.rank, criteria)
         which = "it" if candidate.variant is winner.variant else quoted(winner.variant.name)
-        loser, best = (candidate.ep_device, candidate.judgement), (winner.ep_device, winner.judgement)
-        code, reason = ReasonCode.LOWER_RANK, lower_rank_reason(loser, best, decided_by, which)
+        code, reason = ReasonCode.LOWER_RANK, _reason_of(candidate, winner, decided_by, which)
         is_old = candidate.judgement.compatibility is CompiledModelCompatibility.PREFER_RECOMPILATION
         if is_old and decided_by == "compatibility":
             code = ReasonCode.PREFERS_RECOMPILATION
@@ -200,3 +182,16 @@ def _eligible_verdict(candidate: Candidate, winner: Candidate, criteria: Sequenc
         decided_by=decided_by,
         notes=candidate.judgement.notes,
     )
+
+
+def _reason_of(candidate: Candidate, winner: Candidate, decided_by: str, which: str) -> str:
+    assert candidate.ep_device is not None
+    assert winner.ep_device is not None
+    if winner.compared is not None or candidate.compared is not None:
+        from ortpkg.selection.backend_choice import choice_reason  # as above
+
+        reason = choice_reason(candidate, winner, decided_by, which)
+        if reason:
+            return reason
+    loser, best = (candidate.ep_device, candidate.judgement), (winner.ep_device, winner.judgement)
+    return lower_rank_reason(loser, best, decided_by, which)

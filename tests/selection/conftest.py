@@ -21,7 +21,7 @@ from ortpkg.selection.measurements import (
     SelectionRecords,
     device_key,
 )
-from ortpkg.selection.selector import select_variant
+from ortpkg.selection.selector import make_request, select_variant
 from ortpkg.selection.verdict import Selection
 
 _HERE = Path(__file__).parent
@@ -143,7 +143,8 @@ def select() -> Select:
     def call(machine: ConstructedMachine, chosen: Sequence[VariantInfo], **wishes: Any) -> Selection:
         component = ComponentInfo(name="model", directory=_ROOT, variants=tuple(chosen))
         wishes.setdefault("compatibility", rate)
-        return select_variant(component, machine.ep_devices, hardware=machine.hardware, **wishes)
+        request = make_request(component, machine.ep_devices, hardware=machine.hardware, **wishes)
+        return select_variant(component, machine.ep_devices, request)
 
     return call
 

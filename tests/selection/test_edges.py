@@ -15,7 +15,7 @@ from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.limits import NO_LIMITS, limits_of
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry, SelectionRecords, device_key
 from ortpkg.selection.provider_option_devices import device_option_of
-from ortpkg.selection.selector import select_variant
+from ortpkg.selection.selector import make_request, select_variant
 from ortpkg.selection.variant_facts import Precision, precision_of
 from ortpkg.selection.verdict import ReasonCode, Selection
 
@@ -37,13 +37,15 @@ def _variant(name: str = "v", *, peak: int | None = None, options: dict[str, str
 
 
 def _select(variants: list[VariantInfo], ep_devices: list[EpDevice], **wishes: Any) -> Selection:
-    return select_variant(
-        ComponentInfo(name="m", directory=_ROOT, variants=tuple(variants)),
+    component = ComponentInfo(name="m", directory=_ROOT, variants=tuple(variants))
+    request = make_request(
+        component,
         ep_devices,
         hardware=[each.device for each in ep_devices if each.device is not None],
         compatibility=lambda _ep_device, _info: CompiledModelCompatibility.NOT_APPLICABLE,
         **wishes,
     )
+    return select_variant(component, ep_devices, request)
 
 
 def _codes(selection: Selection) -> list[ReasonCode]:

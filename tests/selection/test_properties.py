@@ -26,7 +26,7 @@ from ortpkg.selection.measurements import (
     device_key,
 )
 from ortpkg.selection.policies import POLICIES
-from ortpkg.selection.selector import select_variant
+from ortpkg.selection.selector import make_request, select_variant
 from ortpkg.selection.variant_facts import Precision
 from ortpkg.selection.verdict import ReasonCode, Selection
 
@@ -157,7 +157,7 @@ def _select(
     hardware = [ep_device.device for ep_device in ep_devices if ep_device.device is not None]
     # The hardware list is what the system says; its order is the system's and not part of what is shuffled.
     hardware.sort(key=repr)
-    return select_variant(
+    request = make_request(
         component,
         ep_devices,
         hardware=hardware,
@@ -168,6 +168,7 @@ def _select(
         limits=wishes.limits,
         records=_records(wishes, ep_devices) if records is None else records,
     )
+    return select_variant(component, ep_devices, request)
 
 
 def _given(test: Callable[..., None]) -> Callable[..., None]:
