@@ -272,6 +272,8 @@ def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
         max_abs_error=found.max_abs_error if found is not None and is_finite else None,
         cosine=found.cosine if found is not None else None,
         is_accurate=found.is_within if found is not None else None,
+        lowest_s=result.times.lowest_s,
+        highest_s=result.times.highest_s,
     )
 
 

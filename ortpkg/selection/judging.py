@@ -7,7 +7,7 @@ left can be better than the best. The rest is judged when somebody reads the ver
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush, heapreplace
 
@@ -50,12 +50,16 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A variant on an EP device, judged, with its rank if it is eligible."""
+    """A variant on an EP device, judged, with its rank if it is eligible.
+
+    ``compared``: what it has in common with the candidates with which measurements compared it; None where none did.
+    """
 
     variant: VariantInfo
     ep_device: EpDevice | None
     judgement: Judgement
     rank: tuple[int, ...] | None
+    compared: tuple[object, ...] | None = None
 
 
 class Judges:
@@ -83,14 +87,21 @@ class Judges:
     def winner(self) -> Candidate | None:
         """The best of all that fits."""
         measured = self._best_measured() if self._uses_measurements else None
-        return measured or next((each for each in self._in_order() if each.rank is not None), None)
+        best = measured or next((each for each in self._in_order() if each.rank is not None), None)
+        if best is None or best.rank is None or not self._has_choice(best.variant):
+            return best
+        declared_at = best.rank[-2]
+        kind, info = self._places()[declared_at]
+        return min(
+            (each for each in self._of_variant(kind, info, declared_at) if each.rank is not None),
+            key=lambda each: each.rank or (),
+        )
 
     def candidates(self) -> Iterator[Candidate]:
         """Every variant on every EP device, in declaration order."""
-        places = {declared_at: (kind, info) for kind in self.kinds for declared_at, info in kind.members}
+        places = self._places()
         for declared_at in range(len(self.variants)):
-            for outcome in self._all_outcomes(_with_info(*places[declared_at])):
-                yield self._candidate(outcome, declared_at)
+            yield from self._of_variant(*places[declared_at], declared_at)
 
     def recorded(self) -> Iterator[Candidate]:
         """The same for the variants of which there are records."""
@@ -120,6 +131,25 @@ class Judges:
         }
         names = (self.variants[declared_at] for declared_at in sorted(tied))
         return tuple(each.name for each in names if each is not winner.variant)
+
+    def _places(self) -> dict[int, tuple[Kind, str | None]]:
+        """Each variant's kind and compatibility string, by its position in the package."""
+        return {declared_at: (kind, info) for kind in self.kinds for declared_at, info in kind.members}
+
+    def _of_variant(self, kind: Kind, info: str | None, declared_at: int) -> Iterable[Candidate]:
+        """A variant on every EP device, with the ranks that count."""
+        outcomes = self._all_outcomes(_with_info(kind, info))
+        found = (self._candidate(outcome, declared_at) for outcome in outcomes)
+        if not self._has_choice(self.variants[declared_at]):
+            return found
+        from ortpkg.selection.backend_choice import choose_backends  # only where something was measured
+
+        return choose_backends(found, self._context.hardware)
+
+    def _has_choice(self, variant: VariantInfo) -> bool:
+        """Whether measurements may choose the variant's backend; where they are the policy, they choose everything."""
+        index = None if self._fit is None or self._uses_measurements else self._fit.records
+        return index is not None and variant.name in index.compared
 
     def _best_measured(self) -> Candidate | None:
         measured = (each for each in self.recorded() if each.rank is not None and each.judgement.measurement)

@@ -20,6 +20,8 @@ class Measurement:
         component_name, variant_name: what was measured.
         ep_name, backend, device: where: ONNX Runtime's name of the EP, what ran it, and :func:`device_key`.
         p50_s, p95_s: median and 95th percentile of the time of one run.
+        lowest_s, highest_s: the least and the greatest median of a round, the interval in which ``p50_s`` is certain;
+            None in records of older versions.
         throughput_per_s: runs per second.
         cold_start_s: from nothing loaded to a session.
         first_run_s: the first run of that session.
@@ -42,6 +44,8 @@ class Measurement:
     max_abs_error: float | None = None
     cosine: float | None = None
     is_accurate: bool | None = None
+    lowest_s: float | None = None
+    highest_s: float | None = None
 
 
 class QuarantineCause(StrEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -40,12 +41,14 @@ class RecordIndex:
         quarantined: those whose EP and driver have the versions of this machine.
         canary_failures: what failed its first try just now.
         variants: names of the variants that any record concerns.
+        compared: names of those that were measured on more than one EP device, with accurate outputs.
     """
 
     measurements: dict[tuple[str, int], Measurement]
     quarantined: dict[tuple[str, int], QuarantineEntry]
     canary_failures: dict[tuple[str, int], CanaryFailure]
     variants: frozenset[str]
+    compared: frozenset[str] = frozenset()
 
 
 def index_records(records: SelectionRecords, component_name: str, ep_devices: Sequence[EpDevice]) -> RecordIndex | None:
@@ -77,7 +80,14 @@ def index_records(records: SelectionRecords, component_name: str, ep_devices: Se
     if not measured and not quarantined and not failed:
         return None
     variants = frozenset(name for name, _ in (*measured, *quarantined, *failed))
-    return RecordIndex(measurements=measured, quarantined=quarantined, canary_failures=failed, variants=variants)
+    accurate = Counter(name for (name, _), measurement in measured.items() if measurement.is_accurate)
+    return RecordIndex(
+        measurements=measured,
+        quarantined=quarantined,
+        canary_failures=failed,
+        variants=variants,
+        compared=frozenset(name for name, count in accurate.items() if count > 1),
+    )
 
 
 def latency_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
