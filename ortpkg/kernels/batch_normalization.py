@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels import intra_op
 from ortpkg.kernels.element_types import FLOATS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -66,21 +65,17 @@ def batch_normalization(info: OpKernelInfo) -> Compute:
 def _scale_and_shift(x: Tensor, factor: Tensor, shift: Tensor, out: Tensor) -> None:
     """``out = x · factor + shift``, some channels at a time: the sum finds the product in cache."""
     channels = x.shape[1]
-    step = max(min(_BLOCK // max(x[0, :1].size, 1), -(-channels // intra_op.thread_count())), 1) if x.size else 1
+    step = max(_BLOCK // max(x[0, :1].size, 1), 1) if x.size else 1
     per_channel = [
         np.broadcast_to(parameter.reshape(parameter.shape[-(x.ndim - 1) :]), x.shape[1:])
         for parameter in (factor, shift)
     ]
     blocks = [(n, slice(first, first + step)) for n in range(x.shape[0]) for first in range(0, channels, step)]
-
-    def run(number: int) -> None:
-        place = blocks[number]
-        own_factor, own_shift = (parameter[place[1]] for parameter in per_channel)
-        np.multiply(x[place], own_factor, out=out[place])
-        np.add(out[place], own_shift, out=out[place])
-
     with small_ufunc_buffers():
-        intra_op.parallel_for(len(blocks), run)
+        for place in blocks:
+            own_factor, own_shift = (parameter[place[1]] for parameter in per_channel)
+            np.multiply(x[place], own_factor, out=out[place])
+            np.add(out[place], own_shift, out=out[place])
 
 
 def _training(epsilon: float, momentum: float, spatial: bool, *, saves_statistics: bool) -> Compute:

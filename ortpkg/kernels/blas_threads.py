@@ -1,11 +1,12 @@
-"""How many threads numpy's linear-algebra library has (``intra_op_num_threads``), and kernels' claim to one.
+"""How many threads numpy's linear-algebra library has (``intra_op_num_threads``).
 
 The library has one thread count per process. A session that sets a count has it only while one of its runs is under
 way: the first such run remembers what the process had, the last gives it back. Where sessions with different counts
 run at the same time, the count set last holds for all of them. A session with count 0 leaves the library as it is.
 
-Kernels that spread their own work over threads (:mod:`ortpkg.kernels.intra_op`) hold the library to one meanwhile: two
-pools of threads on the same cores wait for each other, and the library's waits by spinning.
+Kernels have no threads of their own. Measured on two cores: threads that share a kernel's numpy calls wait for the
+interpreter's lock and for being woken, and have to make the library idle meanwhile; all of it cost more than it gave
+but for a few very large images.
 """
 
 from __future__ import annotations
@@ -53,45 +54,22 @@ def blas_threads(count: int) -> Iterator[None]:
                 _apply()
 
 
-def hold_to_one_thread() -> int:
-    """Holds the library to one thread until :func:`release`; returns how many there would be, which the caller has."""
+@contextmanager
+def held_to_one_thread() -> Iterator[None]:
+    """One thread within the block: for many products, each too small to be worth a second one."""
     global _holders  # noqa: PLW0603
     with _lock:
         _remember()
         _holders += 1
         if _holders == 1:
             _apply()
-        return _threads()
-
-
-@contextmanager
-def held_to_one_thread() -> Iterator[None]:
-    """:func:`hold_to_one_thread` for the block: a run whose kernels share out their own work."""
-    hold_to_one_thread()
     try:
         yield
     finally:
-        release()
-
-
-def thread_count() -> int:
-    """How many threads the library would have, were it not held."""
-    with _lock:
-        _remember()
-        return _threads()
-
-
-def release() -> None:
-    """Ends one :func:`hold_to_one_thread`."""
-    global _holders  # noqa: PLW0603
-    with _lock:
-        _holders -= 1
-        if not _holders:
-            _apply()
-
-
-def _threads() -> int:
-    return _wanted or max((count for _, count in _original), default=os.cpu_count() or 1)
+        with _lock:
+            _holders -= 1
+            if not _holders:
+                _apply()
 
 
 def _remember() -> None:

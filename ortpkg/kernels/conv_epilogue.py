@@ -41,6 +41,9 @@ class Epilogue:
         (part,) = take_scratch(Slot.TASK, (shape, self.dtype))
         return part
 
+    def bias_of(self, channels: slice) -> Tensor | None:
+        return None if self.bias is None else self.bias[channels]
+
     def finish(self, part: Tensor, image: int, channels: slice, positions: slice) -> None:
         """Turns sums into output."""
         if self.bias is not None:

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels import intra_op
 from ortpkg.kernels.axes import element_count
-from ortpkg.kernels.blas_threads import held_to_one_thread
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -136,12 +134,10 @@ def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: T
     """One product per panel of input rows; each tap's plane is copied to its places in the output."""
     channels, per_group, (down, across) = x.shape[1] // group, weight.shape[1], weight.shape[2:]
     (height, width), taps = x.shape[2:], down * across
-    rows = max(min(_PANEL_NBYTES // (per_group * taps * width * x.itemsize), -(-height // intra_op.thread_count())), 1)
-    tasks = list(itertools.product(range(x.shape[0]), range(group), range(0, height, rows)))
+    rows = max(_PANEL_NBYTES // (per_group * taps * width * x.itemsize), 1)
     planes = x.reshape(*x.shape[:2], height * width)
 
-    def run(number: int) -> None:
-        n, g, first = tasks[number]
+    def run(n: int, g: int, first: int) -> None:
         last = min(first + rows, height)
         own, filters = slice(g * channels, (g + 1) * channels), slice(g * per_group, (g + 1) * per_group)
         (columns,) = take_scratch(Slot.TASK, ((per_group * taps, (last - first) * width), x.dtype))
@@ -154,8 +150,9 @@ def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: T
         for i, j in itertools.product(range(down), range(across)):
             np.copyto(target[:, :, i, :, j], tiles[:, i, j])
 
-    with held_to_one_thread(), small_ufunc_buffers():
-        intra_op.parallel_for(len(tasks), run)
+    with small_ufunc_buffers():
+        for panel in itertools.product(range(x.shape[0]), range(group), range(0, height, rows)):
+            run(*panel)
 
 
 def _check_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None) -> None:

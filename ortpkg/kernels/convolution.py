@@ -1,8 +1,9 @@
-"""Conv and FusedConv, spread over threads in panels of the output that stay in cache.
+"""Conv and FusedConv on numpy's BLAS, whose threads share the products.
 
 Four ways, chosen by shape: pointwise convolutions are one product on the input as it lies; depthwise ones go to
-``depthwise_convolution``; 3 x 3 ones with many channels to ``winograd``; the rest unrolls a panel of windows (im2col)
-and multiplies it into its place in the output. Bias, residual and activation follow while the panel is in cache.
+``depthwise_convolution``; ones with steps of 1 along rows to ``shifted_products`` where that moves less memory; the
+rest unrolls panels of windows (im2col) and multiplies them into their place in the output. Bias, residual and
+activation follow each product.
 """
 
 from __future__ import annotations
@@ -12,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.graph.types import TensorType
-from ortpkg.kernels import intra_op, winograd
+from ortpkg.kernels import shifted_products
 from ortpkg.kernels.activation_table import fused_activation
 from ortpkg.kernels.axes import element_count
-from ortpkg.kernels.blas_threads import held_to_one_thread
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.depthwise_convolution import convolve_depthwise
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
-from ortpkg.kernels.im2col import Panel, panels
+from ortpkg.kernels.im2col import panels
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -28,15 +27,8 @@ from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 from ortpkg.kernels.windows import WindowAttributes, Windows
 
 MS = "com.microsoft"
-#: Bytes of unrolled windows per panel: about what a core's second-level cache holds beside the weights.
-PANEL_NBYTES = 1 << 20
-#: Fewer columns than these make a product slow: work is then cut by rows (output channels) instead.
-_LEAST_COLUMNS = 96
-#: Fewer rows than these do not pay for packing the matrix on the right once more.
-_LEAST_ROWS = 64
-#: Copies of fewer elements are not worth a second thread.
-_LEAST_SHARED_ELEMENTS = 1 << 17
-_FLOAT32 = np.dtype(np.float32)
+#: Bytes of unrolled windows at a time: products of many columns are worth more than panels that stay in cache.
+PANEL_NBYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +38,12 @@ class Filter:
     Attributes:
         values: (M, C / group, *kernel).
         group: number of groups.
-        transformed: the same for :mod:`.winograd`, (36, M, C); None where that way is not to be taken.
+        shifted: the same for :mod:`.shifted_products`; None where that way is not to be taken.
     """
 
     values: Tensor
     group: int
-    transformed: Tensor | None = None
+    shifted: Tensor | None = None
 
 
 def check_conv_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None) -> None:
@@ -70,7 +62,7 @@ def convolve(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, z
     """``epilogue(conv(x - zero_point, weights))``, computed in the weights' float type; padding stands for 0."""
     if epilogue.out.size == 0:
         return
-    with held_to_one_thread(), small_ufunc_buffers():
+    with small_ufunc_buffers():
         if weights.values.shape[1] == 1 and weights.group > 1 and len(windows.kernel) <= 2:
             convolve_depthwise(x, weights.values, windows, epilogue, zero_point)
             return
@@ -79,18 +71,15 @@ def convolve(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, z
             return
         if len(windows.kernel) == 1:  # panels are cut along the first axis, so the one of size 1 goes behind it
             x, windows = x[..., None], windows.with_axis(1)
+        channels = weights.values.shape[1]
         for image in range(x.shape[0]):
-            if weights.transformed is not None and winograd.is_tame(x[image]):
-                winograd.convolve(x[image], weights.transformed, windows, epilogue, image)
-            else:
-                _by_panels(x, weights, windows, epilogue, image, zero_point)
-
-
-def _cuts(count: int, parts: int, least: int, multiple: int = 16) -> list[slice]:
-    """0 to ``count`` in at most ``parts`` slices of at least ``least``, each but the last a multiple of 16 long."""
-    step = max(-(-count // max(parts, 1)), least, 1)
-    step = -(-step // multiple) * multiple
-    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+            for group in range(weights.group):
+                own = x[image, group * channels : (group + 1) * channels]
+                if weights.shifted is not None:
+                    shifted = weights.shifted[group]
+                    shifted_products.convolve(own, shifted, windows, epilogue, (image, group), zero_point)
+                else:
+                    _by_panels(own, weights, windows, epilogue, (image, group), zero_point)
 
 
 def _dense(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float) -> Tensor:
@@ -98,107 +87,58 @@ def _dense(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float)
     every: list[Any] = [slice(None, None, stride) for stride in windows.strides]
     x = x[(..., *every)]
     (dense,) = take_scratch(Slot.SHARED, (x.shape, dtype))
-    parts = _cuts(x.shape[1], intra_op.thread_count() if x.size > _LEAST_SHARED_ELEMENTS else 1, 1, 1)
-
-    def copy(number: int) -> None:
-        target = dense[:, parts[number]]
-        np.copyto(target, x[:, parts[number]], casting="unsafe")
-        if zero_point:
-            np.subtract(target, dtype.type(zero_point), out=target)
-
-    intra_op.parallel_for(len(parts), copy)
+    np.copyto(dense, x, casting="unsafe")
+    if zero_point:
+        np.subtract(dense, dtype.type(zero_point), out=dense)
     return dense.reshape(*x.shape[:2], -1)
 
 
 def _pointwise(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, zero_point: float) -> None:
-    """Windows of one element: products of the (strided) images themselves, cut by positions, else by channels."""
+    """Windows of one element: products of the (strided) images themselves."""
     count, (filters, channels) = element_count(windows.output), weights.values.shape[:2]
     matrix, per_group = weights.values.reshape(filters, channels), filters // weights.group
     if any(stride != 1 for stride in windows.strides) or x.dtype != matrix.dtype or zero_point:
         columns = _dense(x, windows, matrix.dtype, zero_point)
     else:
         columns = x.reshape(*x.shape[:2], count)
-    threads = intra_op.thread_count()
-    images = x.shape[0] * weights.group
-    # Whole rows are passed over faster than stretches of them, but packing the input for few rows does not pay.
-    by_rows = images < threads and (per_group >= threads * _LEAST_ROWS or count < threads * _LEAST_COLUMNS)
-    pieces = threads if images < threads else 1
-    parts = _cuts(per_group, pieces if by_rows else 1, 16)
-    positions = _cuts(count, 1 if by_rows else pieces, _LEAST_COLUMNS)
-    tasks = [
-        (image, group, part, place)
-        for image in range(x.shape[0])
-        for group in range(weights.group)
-        for place in positions
-        for part in parts
-    ]
-
-    def multiply(number: int) -> None:
-        image, group, part, place = tasks[number]
-        own = slice(group * per_group + part.start, group * per_group + part.stop)
-        target = epilogue.part(image, own, place)
-        np.matmul(matrix[own], columns[image, group * channels : (group + 1) * channels, place], out=target)
-        epilogue.finish(target, image, own, place)
-
-    intra_op.parallel_for(len(tasks), multiply)
+    positions = slice(0, count)
+    for image in range(x.shape[0]):
+        for group in range(weights.group):
+            own = slice(group * per_group, (group + 1) * per_group)
+            target = epilogue.part(image, own, positions)
+            np.matmul(matrix[own], columns[image, group * channels : (group + 1) * channels], out=target)
+            epilogue.finish(target, image, own, positions)
 
 
-def _by_panels(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, image: int, zero_point: float) -> None:
-    """Unrolls as many rows of windows as a panel holds, multiplies, finishes."""
-    depth = element_count(weights.values.shape[1:])
-    count, rest = windows.output[0], element_count(windows.output[1:])
-    threads = intra_op.thread_count()
-    rows = min(max(PANEL_NBYTES // max(depth * rest * weights.values.itemsize, 1), 1), count)
-    if rows * threads > count * weights.group and count * rest >= threads * _LEAST_COLUMNS:
-        rows = -(-count // threads)
-    cut = panels(windows, x.shape[2:], rows)
-
-    def run(number: int) -> None:
-        group, panel = divmod(number, len(cut))
-        first = group * weights.values.shape[1]
-        source = x[image, first : first + weights.values.shape[1]]
-        _panel(source, weights, cut[panel], epilogue, (image, group), zero_point)
-
-    intra_op.parallel_for(weights.group * len(cut), run)
-
-
-def _panel(
-    x: Tensor, weights: Filter, panel: Panel, epilogue: Epilogue, where: tuple[int, int], zero_point: float
+def _by_panels(
+    x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, where: tuple[int, int], zero_point: float
 ) -> None:
-    """One panel of one image and group; spread over threads where it is not itself one of several."""
+    """One image and group: unrolls as many rows of windows as a panel holds, multiplies, finishes."""
     image, group = where
     (filters, channels), dtype = weights.values.shape[:2], weights.values.dtype
     per_group = filters // weights.group
-    band, columns = take_scratch(Slot.PANEL, (panel.band_shape(channels), dtype), (panel.column_shape(channels), dtype))
-    place, threads = panel.positions, intra_op.thread_count()
-    matrix = weights.values.reshape(filters, -1)
-    flat = columns.reshape(matrix.shape[1], -1)
-    channel_parts = _cuts(channels, threads, 1, 1)
-    filter_parts = _cuts(per_group, threads, 16)
-
-    def unroll(number: int) -> None:
-        own = channel_parts[number]
-        panel.fill_band(x[own], band[own], zero_point)
-        panel.unroll(band[own], columns[own])
-
-    def multiply(number: int) -> None:
-        part = filter_parts[number]
-        own = slice(group * per_group + part.start, group * per_group + part.stop)
-        target = epilogue.part(image, own, place)
-        np.matmul(matrix[own], flat, out=target)
-        epilogue.finish(target, image, own, place)
-
-    intra_op.parallel_for(len(channel_parts), unroll)
-    intra_op.parallel_for(len(filter_parts), multiply)
+    own = slice(group * per_group, (group + 1) * per_group)
+    matrix = weights.values.reshape(filters, -1)[own]
+    row_nbytes = matrix.shape[1] * element_count(windows.output[1:]) * dtype.itemsize
+    for panel in panels(windows, x.shape[1:], min(max(PANEL_NBYTES // max(row_nbytes, 1), 1), windows.output[0])):
+        band, columns = take_scratch(
+            Slot.PANEL, (panel.band_shape(channels), dtype), (panel.column_shape(channels), dtype)
+        )
+        panel.fill_band(x, band, zero_point)
+        panel.unroll(band, columns)
+        target = epilogue.part(image, own, panel.positions)
+        np.matmul(matrix, columns.reshape(matrix.shape[1], -1), out=target)
+        epilogue.finish(target, image, own, panel.positions)
 
 
 def scratch_nbytes(x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int) -> int:
-    """At most what a run takes besides the output: on every thread a padded image and a panel of unrolled windows."""
+    """At most what a run takes besides the output: a padded image and a panel of unrolled windows."""
     if windows.is_pointwise:
         return itemsize * element_count(x)
     spatial = (b + size + a for b, size, a in zip(windows.before, x[2:], windows.after, strict=True))
     row = element_count(w[1:]) * element_count(windows.output[1:]) * itemsize
-    return itemsize * x[1] * element_count(tuple(spatial)) + max(row, PANEL_NBYTES)
+    shifted = shifted_products.row_nbytes(w, x, windows, itemsize)
+    return itemsize * x[1] * element_count(tuple(spatial)) + max(row, shifted, PANEL_NBYTES)
 
 
 def _conv(info: OpKernelInfo) -> Compute:
@@ -209,7 +149,7 @@ def _conv(info: OpKernelInfo) -> Compute:
     prepared = None
     if constant is not None and widened(constant) is not constant:
         prepared = info.prepacked("weight", lambda: widened(constant))
-    transformed = _transformed(info, attributes, constant if prepared is None else prepared, group)
+    shifted = _shifted_filter(info, attributes, constant if prepared is None else prepared, group)
 
     def compute(
         context: OpKernelContext, x: Tensor, weight: Tensor, bias: Tensor | None = None, residual: Tensor | None = None
@@ -223,11 +163,7 @@ def _conv(info: OpKernelInfo) -> Compute:
         context.check_allocation(scratch_nbytes(x.shape, weight.shape, windows, dtype.itemsize))
         if residual is not None and residual.shape != out.shape:
             raise ValueError(f"a residual of shape {residual.shape} does not fit the output's shape {out.shape}")
-        weights = Filter(
-            widened(weight) if prepared is None else prepared,
-            group,
-            transformed if transformed is not None and winograd.suits(windows, weight.shape) else None,
-        )
+        weights = Filter(widened(weight) if prepared is None else prepared, group, shifted)
         epilogue = Epilogue(
             out=out,
             dtype=dtype,
@@ -241,18 +177,18 @@ def _conv(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def _transformed(info: OpKernelInfo, attributes: WindowAttributes, weight: Tensor | None, group: int) -> Tensor | None:
-    """A constant filter's transform, where what is known of the input does not rule that way out."""
-    if weight is None or weight.dtype != _FLOAT32 or group != 1 or not winograd.worth_it(weight.shape):
+def _shifted_filter(
+    info: OpKernelInfo, attributes: WindowAttributes, weight: Tensor | None, group: int
+) -> Tensor | None:
+    """A constant filter as :mod:`.shifted_products` takes it, where that way is to be taken."""
+    if weight is None or weight.ndim < 4 or group < 1 or weight.shape[0] % group:
         return None
-    declared = info.input_type(0)
-    shape = declared.shape if isinstance(declared, TensorType) else None
-    if shape is None or len(shape) != 4 or not all(isinstance(size, int) for size in shape[2:]):
+    if weight.shape[1] == 1 and group > 1 and weight.ndim == 4:
         return None
-    windows = attributes.windows([int(size) for size in shape[2:] if isinstance(size, int)], weight.shape[2:])
-    if not winograd.suits(windows, weight.shape):
+    _, strides, _ = attributes.lists(weight.ndim - 2, weight.shape[2:])
+    if not shifted_products.suits(weight.shape, strides[-1], group):
         return None
-    return info.prepacked("winograd filter", lambda: winograd.transformed_filter(weight))
+    return info.prepacked("shifted filter", lambda: shifted_products.shifted_filter(weight, group))
 
 
 @kernel("Conv", since=(1, 11, 22), types={"T": FLOATS})

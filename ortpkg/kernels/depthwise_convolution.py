@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ortpkg.kernels import intra_op
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -27,14 +26,13 @@ def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, epilogue: Ep
         x, weight, windows = x[:, :, None], weight[:, :, None], windows.with_axis(0)
     channels, multiplier = x.shape[1], weight.shape[0] // x.shape[1]
     rows, columns = _plane_shape(windows)
-    step = min(max(_BLOCK // (rows * columns), 1), -(-channels // intra_op.thread_count()))
+    step = max(_BLOCK // (rows * columns), 1)
     blocks = [(n, first) for n in range(x.shape[0]) for first in range(0, channels, step)]
     phases = list(dict.fromkeys((y % windows.strides[0], x_ % windows.strides[1]) for y, x_, _, _ in _taps(windows)))
     sums = windows.output[0] * columns
     positions = slice(0, windows.output[0] * windows.output[1])
 
-    def run(number: int) -> None:
-        n, first = blocks[number]
+    def run(n: int, first: int) -> None:
         last = min(first + step, channels)
         count = last - first
         flat, total, product = take_scratch(
@@ -55,7 +53,8 @@ def convolve_depthwise(x: Tensor, weight: Tensor, windows: Windows, epilogue: Ep
             )
         epilogue.finish(part, n, whole, positions)
 
-    intra_op.parallel_for(len(blocks), run)
+    for block in blocks:
+        run(*block)
 
 
 def _plane_shape(windows: Windows) -> tuple[int, int]:

@@ -83,16 +83,13 @@ def _gemm(info: OpKernelInfo) -> Compute:
             if broadcast_shape(c.shape, out.shape) != out.shape:
                 raise ValueError(f"C of shape {c.shape} does not broadcast to the product's shape {out.shape}")
             addend = np.broadcast_to(c if beta == 1 else widened(c) * beta, out.shape)
-
-        def finish(part: Tensor, rows: slice, columns: slice) -> None:
-            if alpha != 1:
-                np.multiply(part, alpha, out=part, casting="unsafe")
-            if addend is not None:
-                np.add(part, addend[rows, columns], out=part, casting="unsafe")
-            if activation is not None:
-                apply_activation(activation, part, part)
-
-        matrix_product(wide, widened(b), result, finish)
+        matrix_product(wide, widened(b), result)
+        if alpha != 1:
+            np.multiply(result, alpha, out=result, casting="unsafe")
+        if addend is not None:
+            np.add(result, addend, out=result, casting="unsafe")
+        if activation is not None:
+            apply_activation(activation, result, result)
         if result is not out:
             np.copyto(out, result, casting="unsafe")
         return out

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.pieces import LEAST_PRODUCTS, over_ranges, piece_count
 from ortpkg.kernels.scratch import Slot, take_scratch
 
 #: Bytes of scores computed at a time by one thread.
@@ -82,25 +81,19 @@ def attend_grouped(
 ) -> None:
     """``out = softmax(query · keyᵀ · scale + bias) · value`` of each sequence, computed in ``dtype``."""
     stretches = []
-    products = 0
     for sequence in sequences:
-        heads, length, size = sequence.query.shape
+        heads, length = sequence.query.shape[:2]
         shared, total = sequence.key.shape[:2]
         together, step = _stretch(shared, heads // shared, length, total, dtype.itemsize)
-        products += 2 * heads * length * total * size
         stretches += [
             (sequence, slice(head, min(head + together, shared)), slice(start, min(start + step, length)))
             for head in range(0, shared, together)
             for start in range(0, length, step)
         ]
 
-    def some(first: int, last: int) -> None:
-        for stretch in stretches[first:last]:
-            check_cancelled()
-            _attend_stretch(*stretch, scores, dtype)
-
-    pieces = min(piece_count(products, LEAST_PRODUCTS // 4), len(stretches))
-    over_ranges(some, len(stretches), pieces)
+    for stretch in stretches:
+        check_cancelled()
+        _attend_stretch(*stretch, scores, dtype)
 
 
 def _attend_stretch(

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ortpkg.kernels.blas_threads import held_to_one_thread
 from ortpkg.kernels.linear_quantization import integer_range
-from ortpkg.kernels.matrix_product import matrix_product
+from ortpkg.kernels.matrix_product import stacked_product
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
@@ -102,32 +101,13 @@ def scaled_matmul(
         out: float32, of the product's shape, C-contiguous.
         factor, bias, extra: broadcast with the product; None for no bias, nothing extra.
     """
-
-    def finish(part: Tensor, rows: slice, columns: slice) -> None:
+    stacked_product(a, b.values, out)
+    with small_ufunc_buffers():
         if extra is not None:
-            np.add(part, _cut(extra, rows, columns), out=part)
-        np.multiply(part, _cut(factor, rows, columns), out=part)
+            np.add(out, extra, out=out)
+        np.multiply(out, factor, out=out)
         if bias is not None:
-            np.add(part, _cut(bias, rows, columns), out=part)
-
-    given = [parameter for parameter in (factor, bias, extra) if parameter is not None]
-    if b.values.ndim == 2 and a.ndim >= 2 and all(parameter.ndim < 2 or a.ndim == 2 for parameter in given):
-        with held_to_one_thread(), small_ufunc_buffers():
-            matrix_product(a.reshape(-1, a.shape[-1]), b.values, out.reshape(-1, out.shape[-1]), finish)
-        return
-    np.matmul(a, b.values, out=out)
-    if extra is not None:
-        np.add(out, extra, out=out)
-    np.multiply(out, factor, out=out)
-    if bias is not None:
-        np.add(out, bias, out=out)
-
-
-def _cut(parameter: Tensor, rows: slice, columns: slice) -> Tensor:
-    """What meets some rows and columns of what ``parameter`` broadcasts with."""
-    if parameter.ndim > 1 and parameter.shape[-2] > 1:
-        parameter = parameter[..., rows, :]
-    return parameter[..., columns] if parameter.ndim and parameter.shape[-1] > 1 else parameter
+            np.add(out, bias, out=out)
 
 
 def centred_scratch(x: Tensor, zero_point: Tensor | None) -> Tensor:

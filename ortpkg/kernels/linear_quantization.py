@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.kernels import intra_op
 from ortpkg.kernels.axes import normalized_axis
 from ortpkg.kernels.cast import converted
 from ortpkg.kernels.op_kernel import Tensor
@@ -105,12 +104,9 @@ def _quantize_floats(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor |
         return
     scale, point = scale.reshape(()), point if point is None else point.reshape(())
     values, targets = x.reshape(-1), out.reshape(-1)
-
-    def run(number: int) -> None:
-        place = slice(number * _BLOCK, (number + 1) * _BLOCK)
+    for start in range(0, values.size, _BLOCK):
+        place = slice(start, start + _BLOCK)
         quantize(targets[place], values[place])
-
-    intra_op.parallel_for(-(-values.size // _BLOCK), run)
 
 
 def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:

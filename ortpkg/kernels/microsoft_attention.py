@@ -101,12 +101,9 @@ def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     if bias is not None and bias.shape != weights.shape[1:]:
         raise ValueError(f"a bias of shape {bias.shape} does not fit weights of shape {weights.shape}")
     (out,) = take_scratch(Slot.SHARED, ((len(rows), weights.shape[1]), rows.dtype))
-
-    def add_bias(part: Tensor, _rows: slice, columns: slice) -> None:
-        if bias is not None:
-            part += bias[columns]
-
-    matrix_product(rows, weights, out, add_bias)
+    matrix_product(rows, weights, out)
+    if bias is not None:
+        out += bias
     return out
 
 

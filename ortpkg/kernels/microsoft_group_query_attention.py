@@ -16,7 +16,6 @@ from ortpkg.errors import quoted
 from ortpkg.kernels.axes import wrapped_indices
 from ortpkg.kernels.element_types import FLOATS, compute_dtype
 from ortpkg.kernels.grouped_attention import CachedSequence, GroupedScores, attend_grouped, scratch_nbytes
-from ortpkg.kernels.intra_op import thread_count
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.rotary_embedding import rotate
@@ -261,7 +260,7 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         wide = compute_dtype(dtype)
         stretch_nbytes = scratch_nbytes(shared, heads // shared, new, lengths.total, size, wide.itemsize)
         cache_nbytes = 0 if wants[1] and wants[2] else 2 * math.prod(cache_shape) * dtype.itemsize
-        context.check_allocation(4 * q.size * wide.itemsize + cache_nbytes + thread_count() * stretch_nbytes)
+        context.check_allocation(4 * q.size * wide.itemsize + cache_nbytes + stretch_nbytes)
         out = context.output(0, (batch, new, heads * size), dtype)
         cosine, sine = None, None
         if attributes.do_rotary:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels import intra_op
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import Requantization
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -76,12 +75,10 @@ def nhwc_max_pool(info: OpKernelInfo) -> Compute:
         context.check_allocation(sum(map(math.prod, shapes)))
         lowest = int(np.iinfo(x.dtype).min)
 
-        def run(number: int) -> None:
+        for image in range(x.shape[0] if out.size else 0):
             context.check_cancelled()
             kept = take_scratch(Slot.TASK, *(((1, *shape), x.dtype) for shape in shapes[:-1]))
-            _folded(np.maximum, lowest, x[number : number + 1], windows, [*kept, out[number : number + 1]])
-
-        intra_op.parallel_for(x.shape[0] if out.size else 0, run)
+            _folded(np.maximum, lowest, x[image : image + 1], windows, [*kept, out[image : image + 1]])
         return out
 
     return compute
@@ -150,9 +147,9 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
         step = max(_BLOCK // largest, 1)
         context.check_allocation((len(shapes) + 1) * largest * step * _INT32.itemsize)
 
-        def run(number: int) -> None:
+        def run(start: int) -> None:
             context.check_cancelled()
-            place = slice(number * step, (number + 1) * step)
+            place = slice(start, start + step)
             block = codes[place]
             *buffers, means = take_scratch(
                 Slot.TASK,
@@ -165,7 +162,8 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
             requantization.write(means, target[place])
 
         with small_ufunc_buffers():
-            intra_op.parallel_for(-(-len(codes) // step), run)
+            for start in range(0, len(codes), step):
+                run(start)
         return out
 
     return compute

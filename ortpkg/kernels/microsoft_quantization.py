@@ -10,9 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ortpkg.kernels import intra_op
 from ortpkg.kernels.axes import broadcast_shape, normalized_axis
-from ortpkg.kernels.blas_threads import held_to_one_thread
 from ortpkg.kernels.integer_gemm import centred
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import Requantization, integer_range, round_into
@@ -78,8 +76,7 @@ def _binary(operation: np.ufunc) -> Compute:
             for column in range(0, target.shape[1], max(columns, 1))
         ]
 
-        def run(number: int) -> None:
-            place = blocks[number]
+        def run(place: tuple[slice, slice]) -> None:
             shape = target[place].shape
             first, second = take_scratch(Slot.TASK, (shape, np.dtype(np.float32)), (shape, np.dtype(np.float32)))
             for codes, real, (factor, shift) in ((a, first, left), (b, second, right)):
@@ -90,8 +87,9 @@ def _binary(operation: np.ufunc) -> Compute:
             operation(first, second, out=first)
             requantization.write(first, target[place])
 
-        with held_to_one_thread(), small_ufunc_buffers():
-            intra_op.parallel_for(len(blocks), run)
+        with small_ufunc_buffers():
+            for place in blocks:
+                run(place)
         return out
 
     return compute

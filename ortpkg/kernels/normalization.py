@@ -14,7 +14,6 @@ from ortpkg.kernels.axes import broadcast_shape, element_count, normalized_axis
 from ortpkg.kernels.element_types import FLOATS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.pieces import LEAST_ELEMENTS, over_ranges, piece_count
 from ortpkg.kernels.softmax import row_sums
 from ortpkg.kernels.special_functions import BLOCK
 
@@ -23,17 +22,12 @@ _PANEL = 4 * BLOCK
 
 
 def over_row_panels(work: Callable[[slice], object], rows: int, columns: int) -> None:
-    """Calls ``work`` on slices of rows such that a panel of them stays in cache, on the threads of the node."""
+    """Calls ``work`` on slices of rows such that a panel of them stays in cache."""
     if not columns:
         return
-    pieces = piece_count(rows * columns, LEAST_ELEMENTS // 2)
     step = max(_PANEL // max(columns, 1), 1)
-
-    def stretch(first: int, last: int) -> None:
-        for start in range(first, last, step):
-            work(slice(start, min(start + step, last)))
-
-    over_ranges(stretch, rows, pieces)
+    for start in range(0, rows, step):
+        work(slice(start, min(start + step, rows)))
 
 
 def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:

@@ -34,7 +34,7 @@ from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ValueType
 
 #: Goes up when a kernel's layout of its constants changes: what was kept of the old one is then refused.
-KERNEL_LAYOUT_VERSION = 1
+KERNEL_LAYOUT_VERSION = 2
 
 Tensor = npt.NDArray[Any]
 #: An array, or a list (sequence), None or a value (optional), a dict (map), or a sparse tensor.

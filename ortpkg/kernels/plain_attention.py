@@ -1,6 +1,6 @@
 """softmax(query · keyᵀ · scale + bias) · value in float32 or float64: the case that transformers spend their time in.
 
-Heads go over the threads; each thread multiplies and normalizes a few heads while their scores are in cache. The
+A few heads at a time are multiplied and normalized while their scores are in cache. The
 powers are taken of the scores as they are where the lengths of queries and keys prove that they cannot overflow, which
 saves finding and subtracting each row's largest score. The rows are divided by their sums after the second product,
 where they are shorter.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.pieces import LEAST_PRODUCTS, over_ranges, piece_count
 from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.softmax import row_sums
 
@@ -24,25 +23,17 @@ _LEAST_SAFE_SUM = 1e-30
 
 def attend_plainly(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float, out: Tensor) -> None:
     """The operands of :func:`ortpkg.kernels.attention.attend`, each query head with a key head of its own."""
-    batches, heads, length, size = query.shape
+    batches, heads, length = query.shape[:3]
     total = key.shape[2]
-    least = LEAST_PRODUCTS // 8  # the products are small, and most of the time goes elsewhere
-    pieces = min(piece_count(batches * heads * length * total * size, least), batches * heads)
     per_call = max(_SCORES_NBYTES // max(length * total * query.itemsize, 1), 1)
     highest_bias = 0.0 if bias is None else float(np.max(bias, initial=0.0))
 
-    def some(first: int, last: int) -> None:
-        start = first
-        while start < last:
-            batch, head = divmod(start, heads)
-            stop = min(start + per_call, last, (batch + 1) * heads)
-            own = slice(head, head + stop - start)
+    for batch in range(batches):
+        for head in range(0, heads, per_call):
+            own = slice(head, head + per_call)
             own_bias = None if bias is None else _part(bias, batch, own)
             factors = (query[batch, own], key[batch, own], value[batch, own])
             _attend_heads(*factors, own_bias, scale, highest_bias, out[batch, own])
-            start = stop
-
-    over_ranges(some, batches * heads, pieces)
 
 
 def _part(bias: Tensor, batch: int, heads: slice) -> Tensor:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ortpkg.kernels.activations import Block, tanh_block
-from ortpkg.kernels.matrix_product import product
+from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.special_functions import sigmoid_block
 
@@ -30,7 +30,7 @@ def has_default_activations(blocks: Sequence[Block]) -> bool:
 
 def _multiplier(batch: int) -> Callable[[Tensor, Tensor, Tensor], object]:
     """The product of a state with the recurrence: one row needs no cutting into panels."""
-    return np.matmul if batch == 1 else product
+    return np.matmul if batch == 1 else matrix_product
 
 
 def plain_lstm(recurrence: Tensor, recurrent_bias: Tensor) -> PlainRun:

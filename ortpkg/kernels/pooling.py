@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels import intra_op
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
@@ -77,14 +76,14 @@ def _pooled(context: OpKernelContext, ufunc: np.ufunc, neutral: Any, x: Tensor, 
     rank = len(windows.kernel)
     shapes = [(*windows.output[: axis + 1], *x.shape[3 + axis :]) for axis in range(rank)]
     largest = max(element_count(shape) for shape in (x.shape[2:], *shapes))
-    step = max(min(_BLOCK // largest, -(-len(planes) // intra_op.thread_count())), 1)
+    step = max(_BLOCK // largest, 1)
     context.check_allocation((rank + 1) * largest * step * dtype.itemsize)
 
-    def run(number: int) -> None:
+    is_wide = dtype == x.dtype
+
+    def run(start: int) -> None:
         context.check_cancelled()
-        block = planes[number * step : (number + 1) * step]
-        target = results[number * step : (number + 1) * step]
-        is_wide = dtype == x.dtype
+        block, target = planes[start : start + step], results[start : start + step]
         kept = shapes[:-1] if is_wide else [x.shape[2:], *shapes]
         buffers = take_scratch(Slot.TASK, *(((len(block), *shape), dtype) for shape in kept))
         if not is_wide:
@@ -98,7 +97,8 @@ def _pooled(context: OpKernelContext, ufunc: np.ufunc, neutral: Any, x: Tensor, 
             np.copyto(target, block, casting="unsafe")
 
     with small_ufunc_buffers():
-        intra_op.parallel_for(-(-len(planes) // step), run)
+        for start in range(0, len(planes), step):
+            run(start)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:

@@ -217,11 +217,8 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
 
 def _project(rows: Tensor, direction: Direction, out: Tensor) -> None:
     """The inputs' part of all gates of all steps."""
-
-    def add_bias(part: Tensor, _rows: slice, columns: slice) -> None:
-        part += direction.input_bias[columns]
-
-    matrix_product(rows, direction.weights.T, out, add_bias)
+    matrix_product(rows, direction.weights.T, out)
+    out += direction.input_bias
 
 
 def _check_lengths(lengths: Tensor | None, steps: int, batch: int) -> None:

@@ -1,7 +1,7 @@
 """Memory that a kernel needs only while it computes: panels, tiles, sums. Each thread keeps its own between calls.
 
 Whoever takes the same slot next on the same thread gets the same bytes. So a kernel takes all it needs in a slot at
-once, and what is used within a task of another (:mod:`ortpkg.kernels.intra_op`) has a slot of its own. Blocks beyond
+once, and what is used while another slot's memory is in use has a slot of its own. Blocks beyond
 :data:`MOST_KEPT_NBYTES` are not kept.
 """
 
@@ -22,7 +22,7 @@ _ALIGNMENT = 64
 
 
 class Slot(Enum):
-    """What scratch is for: SHARED by all tasks of a step, of one PANEL, or the sums of one TASK."""
+    """What scratch is for, from the outside in: SHARED by all of a node's steps, a PANEL, or one TASK within it."""
 
     SHARED = 0
     PANEL = 1

@@ -11,7 +11,6 @@ from ortpkg.kernels.axes import element_count, normalized_axis
 from ortpkg.kernels.element_types import FLOATS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.pieces import LEAST_ELEMENTS, over_ranges, piece_count
 from ortpkg.kernels.special_functions import BLOCK
 
 #: Rows up to this length are summed in their own narrow type.
@@ -80,15 +79,10 @@ def hardmax_rows(x: Tensor, out: Tensor) -> None:
 
 
 def apply_to_rows(rows: Rows, x: Tensor, out: Tensor) -> None:
-    """Applies ``rows`` to matrices, as many rows at a time as fit in cache, on the threads of the node."""
+    """Applies ``rows`` to matrices, as many rows at a time as fit in cache."""
     step = max(BLOCK // max(x.shape[-1], 1), 1)
-
-    def stretch(first: int, last: int) -> None:
-        for start in range(first, last, step):
-            stop = min(start + step, last)
-            rows(x[start:stop], out[start:stop])
-
-    over_ranges(stretch, x.shape[0], piece_count(x.size, LEAST_ELEMENTS), multiple=step)
+    for start in range(0, x.shape[0], step):
+        rows(x[start : start + step], out[start : start + step])
 
 
 def apply_along_axis(rows: Rows, x: Tensor, out: Tensor, axis: int) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.pieces import LEAST_ELEMENTS, over_ranges, piece_count
 
 #: Elements per block: 64 kB of float32, so that a block and its temporaries stay in a core's second-level cache, and
 #: a numpy call's own time is small beside its work.
@@ -77,13 +76,9 @@ def apply_in_blocks(function: Callable[[Tensor, Tensor], None], x: Tensor, out: 
             function(x[start : start + step], out[start : start + step])
         return
     flat_x, flat_out = x.reshape(-1), out.reshape(-1)
-
-    def stretch(first: int, last: int) -> None:
-        for start in range(first, last, BLOCK):
-            stop = min(start + BLOCK, last)
-            function(flat_x[start:stop], flat_out[start:stop])
-
-    over_ranges(stretch, flat_x.size, piece_count(flat_x.size, LEAST_ELEMENTS), multiple=BLOCK)
+    for start in range(0, flat_x.size, BLOCK):
+        place = slice(start, start + BLOCK)
+        function(flat_x[place], flat_out[place])
 
 
 def _horner(coefficients: tuple[np.float32, ...], u: Tensor) -> Tensor:

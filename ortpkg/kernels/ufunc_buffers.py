@@ -17,7 +17,7 @@ _ELEMENTS = 32
 
 @contextmanager
 def small_ufunc_buffers() -> Iterator[None]:
-    """Small buffers for this thread within the block, and for what :mod:`.intra_op` runs from it on others."""
+    """Small buffers for this thread within the block."""
     with np.errstate():  # leaving it restores the buffer size too
         np.setbufsize(_ELEMENTS)
         yield

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,7 +20,7 @@ from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.kernels.blas_threads import blas_threads, held_to_one_thread
+from ortpkg.kernels.blas_threads import blas_threads
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session.feeds import check_feeds, check_output_names
@@ -29,7 +28,6 @@ from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, nod
 from ortpkg.session.options import (
     BACKEND_ENTRY,
     EXTERNAL_DATA_FOLDER_ENTRY,
-    ExecutionMode,
     RunOptions,
     SessionOptions,
     check_limits,
@@ -155,16 +153,11 @@ class InferenceSession:
         if self._is_native:  # threads are the library's matter; setting numpy's would cost as much as a small model
             results = executable.run(feeds, (), control, wanted)
         else:
-            with self._library_threads(), blas_threads(self._options.intra_op_num_threads):
+            with blas_threads(self._options.intra_op_num_threads):
                 results = executable.run(feeds, (), control, wanted)
         if self._profiler is not None:
             self._profiler.record("model_run", "Session", start_ns)
         return results
-
-    def _library_threads(self) -> AbstractContextManager[None]:
-        """One thread for the linear-algebra library, but where nodes run side by side and leave no others idle."""
-        is_parallel = self._options.execution_mode is ExecutionMode.ORT_PARALLEL
-        return nullcontext() if is_parallel else held_to_one_thread()
 
     def _load_limits(self) -> LoadLimits:
         return LoadLimits(memory_limit_nbytes=self._options.memory_limit_nbytes, timeout_s=self._options.timeout_s)

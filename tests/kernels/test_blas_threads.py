@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.kernels import blas_threads, intra_op
+from ortpkg.kernels import blas_threads
 from tests.session.conftest import session_of
 
 
@@ -33,30 +33,23 @@ def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     return found
 
 
-@pytest.mark.parametrize("count", [0, 3])
-def test_library_has_one_thread_for_the_run_only(library: FakeLibrary, count: int) -> None:
-    with session_of("g (float[2] x) => (float[2] y) { y = Neg(x) }", intra_op_num_threads=count) as session:
-        session.run(None, {"x": np.zeros(2, np.float32)})
-    assert set(library.counts[1:-1]) == {1}
-    assert library.counts[-1] == 8
-
-
 @pytest.mark.parametrize(("count", "seen"), [(0, [8]), (3, [8, 3, 8])])
-def test_library_keeps_its_threads_where_nodes_run_side_by_side(
-    library: FakeLibrary, count: int, seen: list[int]
+@pytest.mark.parametrize("mode", ortpkg.ExecutionMode)
+def test_library_has_the_sessions_count_for_the_run_only(
+    library: FakeLibrary, mode: ortpkg.ExecutionMode, count: int, seen: list[int]
 ) -> None:
-    options = {"execution_mode": ortpkg.ExecutionMode.ORT_PARALLEL, "intra_op_num_threads": count}
+    options = {"execution_mode": mode, "intra_op_num_threads": count}
     with session_of("g (float[2] x) => (float[2] y) { y = Neg(x) }", **options) as session:
         session.run(None, {"x": np.zeros(2, np.float32)})
     assert library.counts == seen
 
 
-def test_kernels_have_the_threads_that_the_library_would_have(library: FakeLibrary) -> None:
-    with blas_threads.held_to_one_thread(), blas_threads.blas_threads(3):
-        assert library.counts[-1] == 1
-        assert intra_op.thread_count() == 3
-    with blas_threads.held_to_one_thread():
-        assert intra_op.thread_count() == 8
+def test_kernel_that_holds_the_library_gives_back_what_the_run_had(library: FakeLibrary) -> None:
+    with blas_threads.blas_threads(3):
+        with blas_threads.held_to_one_thread():
+            assert library.counts[-1] == 1
+        assert library.counts[-1] == 3
+    assert library.counts[-1] == 8
 
 
 def test_count_of_the_process_comes_back_after_runs_that_overlap(library: FakeLibrary) -> None:
@@ -72,8 +65,7 @@ def test_count_of_the_process_comes_back_after_runs_that_overlap(library: FakeLi
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_run_leaves_its_child_free() -> None:
-    blas_threads.hold_to_one_thread()
-    try:
+    with blas_threads.held_to_one_thread():
         child = os.fork()
         if child == 0:
             is_free = not blas_threads._holders and blas_threads._lock.acquire(blocking=False)
@@ -84,5 +76,3 @@ def test_a_fork_in_the_middle_of_a_run_leaves_its_child_free() -> None:
                 os._exit(0 if blas_threads._lock.acquire(blocking=False) else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert os.waitpid(other, 0)[1] == 0
-    finally:
-        blas_threads.release()

@@ -1,20 +1,13 @@
-"""Products cut into pieces and panels are those of numpy, whatever the shape, the layout and the number of threads."""
+"""Products are those of numpy, whatever the shape and the layout."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ortpkg.kernels import pieces
 from ortpkg.kernels.matrix_product import matrix_product, stacked_product
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.plain_attention import attend_plainly
-
-
-@pytest.fixture(params=[1, 2, 3], autouse=True)
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(pieces, "thread_count", lambda: request.param)
-    return int(request.param)
 
 
 def random(*shape: int, dtype: type = np.float32, seed: int = 0) -> Tensor:
@@ -30,19 +23,6 @@ def test_equals_the_plain_product(rows: int, is_transposed: bool, dtype: type) -
     out: Tensor = np.full((rows, 531), np.nan, dtype)
     matrix_product(a, b, out)
     np.testing.assert_allclose(out, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("shape", [(3, 300, 531), (700, 300, 531), (900, 400, 70), (4, 5, 6)])
-def test_finish_sees_every_element_once(shape: tuple[int, int, int]) -> None:
-    rows, depth, columns = shape
-    a, b, addend = random(rows, depth), random(depth, columns, seed=1), random(rows, columns, seed=2)
-    out = np.empty((rows, columns), np.float32)
-
-    def add(part: Tensor, own_rows: slice, own_columns: slice) -> None:
-        part += addend[own_rows, own_columns]
-
-    matrix_product(a, b, out, add)
-    np.testing.assert_allclose(out, a @ b + addend, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
