@@ -137,7 +137,11 @@ def test_what_a_model_names_is_remembered_by_its_digest(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_does_not_matter(
     tmp_path: Path, hashed: HashedFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "file").write_bytes(b"no directory")
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "file"))
 
     remember(tmp_path, hashed)
+
+    assert hashed.stamp is not None
+    assert DigestCache(tmp_path).digest("f", hashed.stamp) is None
+    assert (tmp_path / "file").read_bytes() == b"no directory"

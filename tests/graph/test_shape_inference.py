@@ -159,12 +159,26 @@ def test_refuses_einsum_equations_on_which_inference_would_never_end(equation: s
         infer_types(model)
 
 
-@pytest.mark.parametrize("equation", ["ij,jk->ik", "...ij, ...jk -> ...ik", "ii", "i,j", "->", "...i->..."])
-def test_takes_every_right_einsum_equation(equation: str) -> None:
-    proto = parse("g (float[2, 2] x) => (y) { y = Einsum (x) }")
+@pytest.mark.parametrize(
+    ("equation", "inputs", "shape"),
+    [
+        ("ij,jk->ik", "x, z", (2, 5)),
+        ("...ij, ...jk -> ...ik", "x, z", (2, 5)),
+        ("ii", "q", ()),
+        ("i,j", "v, w", (2, 3)),
+        ("->", "s", ()),
+        ("...i->...", "x", (2,)),
+    ],
+)
+def test_takes_every_right_einsum_equation(equation: str, inputs: str, shape: Shape) -> None:
+    declared = "float[2, 3] x, float[3, 5] z, float[2, 2] q, float[2] v, float[3] w, float s"
+    proto = parse(f"g ({declared}) => (y) {{ y = Einsum ({inputs}) }}")
     proto.graph.node[0].attribute.append(helper.make_attribute("equation", equation))
+    model = load_model(proto)
 
-    infer_types(load_model(proto))
+    infer_types(model)
+
+    assert shape_of(model.graph, "y") == shape
 
 
 def test_untyped_inputs_do_not_crash_inference() -> None:

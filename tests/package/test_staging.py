@@ -40,6 +40,18 @@ def test_an_empty_folder_stays_the_folder_that_it_is(tmp_path: Path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
 
 
+def test_an_empty_folder_is_filled_without_a_change_beside_it(tmp_path: Path) -> None:
+    """What a user may do who may not write to the folder around it; holds for root, too, who may everywhere."""
+    target = tmp_path / "p"
+    target.mkdir()
+    operations = FailingOperations()
+
+    build(target, operations)
+
+    assert [path for _, path in operations.log if not path.is_relative_to(target)] == []
+    assert content_of(target) == WHOLE
+
+
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a folder that cannot be written")
 def test_an_empty_folder_is_filled_where_the_one_around_it_cannot_be_written(tmp_path: Path) -> None:
     target = tmp_path / "p"

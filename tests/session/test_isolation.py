@@ -235,7 +235,9 @@ def test_the_embedded_engine_needs_no_child(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(worker_module, "start_process", None)
     feed = {"x": np.ones((1, 4), np.float32), "c": np.array(True)}
     with InferenceSession(data_of(MLP), providers=[CPU_EP], isolate=True) as session:
-        session.run(None, feed)
+        y, doubled, not_c = session.run(None, feed)
+
+    assert (y.tolist(), doubled.tolist(), bool(not_c)) == ([[4, 4, 4]], [[2, 2, 2, 2]], False)
 
 
 @pytest.mark.requirement("D09")
