@@ -138,7 +138,8 @@ class ModelVariant:
             sess_options: the caller's own, which replace the package's session options, but for the folder of the
                 model's weights and the file of its compiled context where the caller names none. Without them the
                 package's apply, as far as the option policy allows.
-            backend: "auto" (the best one installed here), "embedded", "openvino" or "onnxruntime".
+            backend: "auto" (the one that ``ortpkg bench`` recorded here as fastest and accurate, else the one that is
+                known to be fastest), "embedded", "openvino" or "onnxruntime".
             verify: first compare the files that it loads with digests.json. A package without one is not refused:
                 ``verification`` and the selection's warnings say that it is unverified. None: yes, unless the package
                 is read by the rules of a release, which knows no digests.

@@ -104,7 +104,7 @@ def choice_note(winner: Candidate) -> str:
     measurement = accurate_measurement(winner)
     if winner.compared is None or measurement is None:
         return ""
-    return f"; of its backends on this device {_place(winner)} was measured as fastest and accurate, or no slower"
+    return f"; of its backends on this device {_place(winner)} was measured as accurate, and as fast as any"
 
 
 def _place(candidate: Candidate) -> str:

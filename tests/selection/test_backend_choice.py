@@ -241,7 +241,7 @@ def test_it_says_why() -> None:
     )
     assert told == {
         "embedded": "it is the best of all that can run here; of its backends on this device "
-        "CPUExecutionProvider (embedded) was measured as fastest and accurate, or no slower",
+        "CPUExecutionProvider (embedded) was measured as accurate, and as fast as any",
         "onnxruntime": f"{there}, which is faster: this one has 2.0 ms",
         "openvino": f"{there}; this one was not measured here",
     }
