@@ -1,4 +1,4 @@
-"""The whole exception tree of ortpkg, and the findings that some of its members carry.
+"""The whole exception tree of ortpkg; what its members carry is re-exported here.
 
 One class per thing a caller can do about it. Every error has a ``code`` (ONNX Runtime's status name, so that code
 written for onnxruntime can branch the same way) and an ``exit_code`` (what the command line returns).
@@ -10,109 +10,19 @@ characters, so that neither a terminal nor a log can be steered by them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import IntEnum, IntFlag, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from ortpkg.errors.codes import ExitCode as ExitCode
+from ortpkg.errors.codes import StatusCode as StatusCode
+from ortpkg.errors.codes import VerifyExitCode as VerifyExitCode
+from ortpkg.errors.findings import Finding as Finding
+from ortpkg.errors.findings import Severity as Severity
+from ortpkg.errors.findings import printable as printable
+from ortpkg.errors.findings import quoted as quoted
+
 if TYPE_CHECKING:
     from ortpkg.selection.verdict import Selection
-
-_MOST_QUOTED_CHARACTERS = 200
-_MOST_MESSAGE_CHARACTERS = 2000
-
-
-class StatusCode(StrEnum):
-    """ONNX Runtime's status names (``onnxruntime_c_api.h``, OrtErrorCode)."""
-
-    FAIL = "FAIL"
-    INVALID_ARGUMENT = "INVALID_ARGUMENT"
-    NO_SUCHFILE = "NO_SUCHFILE"
-    NO_MODEL = "NO_MODEL"
-    ENGINE_ERROR = "ENGINE_ERROR"
-    RUNTIME_EXCEPTION = "RUNTIME_EXCEPTION"
-    INVALID_PROTOBUF = "INVALID_PROTOBUF"
-    NOT_IMPLEMENTED = "NOT_IMPLEMENTED"
-    INVALID_GRAPH = "INVALID_GRAPH"
-    EP_FAIL = "EP_FAIL"
-    NOT_FOUND = "NOT_FOUND"
-
-
-class ExitCode(IntEnum):
-    """What the command line returns; the table in ``ortpkg --help`` is made from these.
-
-    ``ortpkg verify`` returns a sum of :class:`VerifyExitCode` instead where files are not as recorded.
-    """
-
-    DONE = 0
-    FINDINGS = 1
-    USAGE = 2
-    NO_SUITABLE_VARIANT = 3
-    PACKAGE = 4
-    MODEL = 5
-    BACKEND = 6
-    TRUST = 7
-    CANCELLED = 130
-
-
-class VerifyExitCode(IntFlag):
-    """The bits whose sum ``ortpkg verify`` returns; 0 where every file is as digests.json records it."""
-
-    CHANGED = 16
-    MISSING_OR_EXTRA = 32
-    UNREADABLE = 64
-    UNVERIFIED = 128
-
-
-class Severity(StrEnum):
-    """How bad a finding is: an error makes the document invalid, a warning does not."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that is wrong (or doubtful) in a package, precise enough to be mended without asking again.
-
-    Attributes:
-        rule: stable identifier, e.g. ``"ORT003"``; documented in ``docs/rules.md``.
-        severity: error or warning.
-        document: file relative to the package root with ``/`` separators, e.g. ``"models/m/metadata.json"``.
-        pointer: JSON pointer (RFC 6901) into the document; ``""`` is the whole document.
-        message: what is wrong.
-        remedy: what would be right.
-        target: the reader that this is true of, e.g. "onnxruntime-1.27"; "" for everybody.
-    """
-
-    rule: str
-    document: str
-    message: str
-    pointer: str = ""
-    remedy: str = ""
-    severity: Severity = Severity.ERROR
-    target: str = ""
-
-    def __str__(self) -> str:
-        where = f"{self.document}#{self.pointer}" if self.pointer else self.document
-        remedy = f" ({self.remedy})" if self.remedy else ""
-        # A pointer is made of the package's own keys.
-        return f"{quoted(where)[1:-1]}: {self.message}{remedy} [{self.rule}]"
-
-
-def quoted(text: object) -> str:
-    """Quotes untrusted text for a message: control and format characters escaped, length bounded."""
-    shown = str(text)
-    if len(shown) > _MOST_QUOTED_CHARACTERS:
-        shown = shown[: _MOST_QUOTED_CHARACTERS - 1] + "…"
-    return repr(shown)
-
-
-def printable(error: BaseException) -> str:
-    """An error's text with control characters escaped and its length bounded: it may quote the model."""
-    text = str(error) or type(error).__name__
-    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-    return escaped if len(escaped) <= _MOST_MESSAGE_CHARACTERS else escaped[: _MOST_MESSAGE_CHARACTERS - 1] + "…"
 
 
 class OrtpkgError(Exception):
@@ -186,10 +96,12 @@ class PackageFormatError(PackageError):
 
     @property
     def document(self) -> str:
+        """File of the first error, relative to the package root; "" where no finding is known."""
         return next((finding.document for finding in self.findings if finding.severity is Severity.ERROR), "")
 
     @property
     def pointer(self) -> str:
+        """JSON pointer (RFC 6901) of the first error; "" is the whole document."""
         return next((finding.pointer for finding in self.findings if finding.severity is Severity.ERROR), "")
 
     @classmethod

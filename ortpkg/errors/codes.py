@@ -1,0 +1,47 @@
+"""What errors are told apart by: ONNX Runtime's status names, and what the command line returns."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag, StrEnum
+
+
+class StatusCode(StrEnum):
+    """ONNX Runtime's status names (``onnxruntime_c_api.h``, OrtErrorCode)."""
+
+    FAIL = "FAIL"
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    NO_SUCHFILE = "NO_SUCHFILE"
+    NO_MODEL = "NO_MODEL"
+    ENGINE_ERROR = "ENGINE_ERROR"
+    RUNTIME_EXCEPTION = "RUNTIME_EXCEPTION"
+    INVALID_PROTOBUF = "INVALID_PROTOBUF"
+    NOT_IMPLEMENTED = "NOT_IMPLEMENTED"
+    INVALID_GRAPH = "INVALID_GRAPH"
+    EP_FAIL = "EP_FAIL"
+    NOT_FOUND = "NOT_FOUND"
+
+
+class ExitCode(IntEnum):
+    """What the command line returns; the table in ``ortpkg --help`` is made from these.
+
+    ``ortpkg verify`` returns a sum of :class:`VerifyExitCode` instead where files are not as recorded.
+    """
+
+    DONE = 0
+    FINDINGS = 1
+    USAGE = 2
+    NO_SUITABLE_VARIANT = 3
+    PACKAGE = 4
+    MODEL = 5
+    BACKEND = 6
+    TRUST = 7
+    CANCELLED = 130
+
+
+class VerifyExitCode(IntFlag):
+    """The bits whose sum ``ortpkg verify`` returns; 0 where every file is as digests.json records it."""
+
+    CHANGED = 16
+    MISSING_OR_EXTRA = 32
+    UNREADABLE = 64
+    UNVERIFIED = 128
