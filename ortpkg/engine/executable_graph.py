@@ -41,6 +41,7 @@ class ExecutableGraph:
         subgraphs: (node index, attribute) → planned sub-graph.
         pool: memory patterns and workspaces; None where the graph runs on plain allocation.
         gate: entered by each run; None for sub-graphs, whose runs are parts of others.
+        entry: the gate as a context manager, of no effect where there is none.
         traces_runs: whether the first run of a new signature is traced for a pattern (dynamic shapes).
         no_views: what a frame without a workspace has for views.
     """
@@ -64,7 +65,7 @@ class ExecutableGraph:
         self.pool = pool
         self.traces_runs = traces_runs
         self.gate = gate
-        self._entry: AbstractContextManager[None] = nullcontext() if gate is None else gate
+        self.entry: AbstractContextManager[None] = nullcontext() if gate is None else gate
         self.no_views = empty_views(len(plan.values))
         self.instructions = make_instructions(plan, allocation, computes)
         self._execute = execute
@@ -88,13 +89,13 @@ class ExecutableGraph:
             SessionError: the session was closed. ModelFileError: a mapped file has become shorter.
         """
         control.check()
-        with self._entry:
+        with self.entry:
             return self._run(feeds, outer, control, self.plan.outputs if outputs is None else outputs)
 
     def _run(
         self, feeds: Sequence[Value], outer: Sequence[Value], control: RunControl, outputs: Sequence[int]
     ) -> list[Value]:
-        values = self._template.copy()
+        values = self.initial_values()
         for index, value in zip(self.plan.inputs, feeds, strict=True):
             if value is not None:
                 values[index] = value
@@ -115,6 +116,10 @@ class ExecutableGraph:
             if workspace is not None and self.pool is not None:
                 control.discharge(workspace.nbytes)
                 self.pool.give_back(signature, workspace)
+
+    def initial_values(self) -> list[Value]:
+        """The values of a run that has not begun: constants, and None for all others."""
+        return self._template.copy()
 
     def _signature(self, feeds: Sequence[Value]) -> Hashable:
         if not self.traces_runs:

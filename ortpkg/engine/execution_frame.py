@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ortpkg.engine.executable_graph import ExecutableGraph
     from ortpkg.engine.workspace import Workspace
 
-_LEAST_COUNTED_NBYTES = 1 << 16
+#: Smaller arrays do not count towards a run's memory limit.
+LEAST_COUNTED_NBYTES = 1 << 16
 
 
 class OutputSlot(NamedTuple):
@@ -79,6 +80,11 @@ class NodeContext:
             array = self._frame.allocate(slot, tuple(shape), np.dtype(dtype), self.instruction.step)
         self.handed.append(array)
         return array
+
+    @property
+    def control(self) -> RunControl:
+        """Limits of the run."""
+        return self._frame.control
 
     def check_allocation(self, nbytes: int) -> None:
         self._frame.control.check_allocation(nbytes)
@@ -161,7 +167,7 @@ class ExecutionFrame:
         return array
 
     def _allocate_new(self, value_index: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-        if nbytes >= _LEAST_COUNTED_NBYTES:
+        if nbytes >= LEAST_COUNTED_NBYTES:
             self._charge(value_index, nbytes)
         return np.empty(shape, dtype)
 
@@ -229,7 +235,7 @@ class ExecutionFrame:
             return value
         if _may_share_memory(value, context.arguments) or not context.instruction.inputs or not value.flags.writeable:
             value = np.array(value, order="C", copy=True)
-        if value.nbytes >= _LEAST_COUNTED_NBYTES:
+        if value.nbytes >= LEAST_COUNTED_NBYTES:
             self._charge(slot.value_index, value.nbytes)
             self.is_bookkeeping = True
         return value

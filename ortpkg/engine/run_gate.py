@@ -23,15 +23,19 @@ class RunGate:
     def __init__(self, sources: Sequence[MappedSource] = ()) -> None:
         """``sources``: checked before each run. Touching a mapped page behind a file's end kills the process."""
         self._sources = tuple(sources)
-        self._changed = threading.Condition()
+        # Taken by itself on the way in and out: a condition's own entry and exit are calls of Python functions.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._running = 0
         self._is_closed = False
 
     def __enter__(self) -> None:
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 raise SessionError("the session is closed")
             self._running += 1
+        if not self._sources:
+            return
         try:
             for source in self._sources:
                 source.verify_length()
@@ -43,9 +47,9 @@ class RunGate:
         self._leave()
 
     def _leave(self) -> None:
-        with self._changed:
+        with self._lock:
             self._running -= 1
-            if not self._running:
+            if self._is_closed and not self._running:  # nobody waits before that
                 self._changed.notify_all()
 
     def close(self) -> None:

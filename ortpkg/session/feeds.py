@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,81 @@ from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.session.node_args import NodeArg
 
 _MOST_NAMES_SHOWN = 10
+_LEFT_OUT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainInput:
+    """A tensor of numbers as a model declares it: its element type, and its shape as far as that is fixed.
+
+    ``shape``: of an input all of whose dimensions are fixed; else ``rank`` (None: any) and (axis, size) pairs.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] | None
+    rank: int | None
+    fixed: tuple[tuple[int, int], ...]
+
+
+class FeedCheck:
+    """:func:`check_feeds` for the inputs of one model, with a short way for arrays that are right as they are."""
+
+    def __init__(self, inputs: Sequence[NodeArg], optional: Collection[str]) -> None:
+        self._inputs = inputs
+        self._optional = optional
+        self._plain = _plain_inputs(inputs)
+
+    def __call__(self, feeds: Mapping[str, Any]) -> list[Value]:
+        """As :func:`check_feeds`."""
+        if type(feeds) is dict and len(feeds) == len(self._plain):
+            values: list[Value] = []
+            for each in self._plain:
+                value = feeds.get(each.name, _LEFT_OUT)
+                # carray: C-contiguous, aligned and writable.
+                if type(value) is not np.ndarray or value.dtype != each.dtype or not value.flags.carray:
+                    break
+                shape = value.shape
+                if each.shape is not None:
+                    if shape != each.shape:
+                        break
+                elif each.rank is not None and not _has_shape(shape, each.rank, each.fixed):
+                    break
+                values.append(value)
+            else:
+                return values
+        return check_feeds(feeds, self._inputs, self._optional)
+
+
+def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...]:
+    """One per input; none where any of them is something else."""
+    found = []
+    for declared in inputs:
+        kind = declared.value_type
+        if not isinstance(kind, TensorType) or kind.element_type in (ElementType.STRING, ElementType.UNDEFINED):
+            return ()
+        sizes = () if kind.shape is None else tuple(enumerate(kind.shape))
+        fixed = tuple((axis, size) for axis, size in sizes if isinstance(size, int))
+        is_fixed = kind.shape is not None and len(fixed) == len(sizes)
+        found.append(
+            _PlainInput(
+                name=declared.name,
+                dtype=numpy_dtype(kind.element_type),
+                shape=tuple(size for _, size in fixed) if is_fixed else None,
+                rank=None if kind.shape is None else len(sizes),
+                fixed=fixed,
+            )
+        )
+    return tuple(found)
+
+
+def _has_shape(shape: tuple[int, ...], rank: int, fixed: Sequence[tuple[int, int]]) -> bool:
+    if len(shape) != rank:
+        return False
+    for axis, size in fixed:  # noqa: SIM110 - a generator costs more than the comparison
+        if shape[axis] != size:
+            return False
+    return True
 
 
 def check_feeds(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]) -> list[Value]:

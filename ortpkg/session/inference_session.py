@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.engine.direct_run import direct_run_of
 from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_control import RunControl
@@ -23,7 +24,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.blas_threads import blas_threads
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
-from ortpkg.session.feeds import check_feeds, check_output_names
+from ortpkg.session.feeds import FeedCheck, check_output_names
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
 from ortpkg.session.options import (
     BACKEND_ENTRY,
@@ -113,10 +114,12 @@ class InferenceSession:
         self._state = create_session_state(model, self._options, self._providers, self._profiler)
         native = {provider.name for provider in self._providers if provider.computes_natively}
         self._is_native = all(each.fused_node and each.provider in native for each in self._state.partitions)
+        is_direct = self._is_native and self._profiler is None
+        self._direct = direct_run_of(self._state.executable) if is_direct else None
         self._inputs = node_args(graph, names)
         self._overridable = node_args(graph, defaults)
         self._all_inputs = node_args(graph, graph.inputs)
-        self._optional = frozenset(defaults)
+        self._check_feeds = FeedCheck(self._all_inputs, frozenset(defaults))
         self._outputs = node_args(graph, graph.outputs)
         self._output_names = [declared.name for declared in self._outputs]
         self._metadata = model_metadata(model)
@@ -145,8 +148,12 @@ class InferenceSession:
         """
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
-        feeds = check_feeds(input_feed, self._all_inputs, self._optional)
+        feeds = self._check_feeds(input_feed)
         control = self._run_control(run_options)
+        if self._direct is not None:
+            found = self._direct.run(feeds, control, positions)
+            if found is not None:
+                return found
         executable = self._state.executable
         wanted = None if positions is None else [executable.plan.outputs[position] for position in positions]
         start_ns = time.perf_counter_ns()

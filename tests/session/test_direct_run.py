@@ -1,0 +1,243 @@
+"""A session whose model is one node on a native library runs without the engine around it, and means the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError, RunError, SessionError, UsageError
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import RunOptions, SessionOptions
+
+pytest.importorskip("onnxruntime")
+from ortpkg.providers import onnxruntime_library
+
+MLP = """<ir_version: 10, opset_import: ["" : 17]>
+mlp (float[N, 4] x, float[N, 4] b) => (float[N, 4] y, float[N, 4] z) { s = Add(x, b) y = Relu(s) z = Neg(s) }"""
+DEFAULTED = """<ir_version: 10, opset_import: ["" : 17]>
+scaled (float[N, 4] x, float[1] scale) => (float[N, 4] y) <float[1] scale = {3}> { y = Mul(x, scale) }"""
+HANDED_THROUGH = """<ir_version: 10, opset_import: ["" : 17]>
+both (float[N, 4] x) => (float[N, 4] y, float[N, 4] x) { y = Relu(x) }"""
+Compute = Callable[[Any, Sequence[Any], Any], Sequence[Any]]
+
+
+def _session(text: str = MLP, options: SessionOptions | None = None, **arguments: Any) -> InferenceSession:
+    model = onnx.parser.parse_model(text).SerializeToString()
+    return InferenceSession(model, options, **{"backend": "onnxruntime", **arguments})
+
+
+def _feeds(rows: int = 2) -> dict[str, Any]:
+    x = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
+    return {"x": x - 3, "b": np.ones((rows, 4), np.float32)}
+
+
+def _is_direct(session: InferenceSession) -> bool:
+    return session._direct is not None
+
+
+def _indirect(text: str = MLP, options: SessionOptions | None = None) -> InferenceSession:
+    session = _session(text, options)
+    session._direct = None
+    return session
+
+
+def test_a_model_that_one_library_takes_whole_runs_directly() -> None:
+    with _session() as session:
+        assert _is_direct(session)
+        y, z = session.run(None, _feeds())
+    np.testing.assert_array_equal(y, [[0, 0, 0, 1], [2, 3, 4, 5]])
+    np.testing.assert_array_equal(z, [[2, 1, 0, -1], [-2, -3, -4, -5]])
+
+
+def test_openvino_runs_directly_too() -> None:
+    pytest.importorskip("openvino")
+    with _session(backend="openvino", providers=["OpenVINOExecutionProvider"]) as session, _indirect() as other:
+        assert _is_direct(session)
+        for ours, theirs in zip(session.run(None, _feeds()), other.run(None, _feeds()), strict=True):
+            np.testing.assert_allclose(ours, theirs)
+
+
+def test_all_else_runs_as_always() -> None:
+    profiled = SessionOptions()
+    profiled.enable_profiling = True
+    sessions = [_session(options=profiled), _session(backend="embedded"), _session(HANDED_THROUGH)]
+    assert [_is_direct(session) for session in sessions] == [False, False, False]
+    y, x = sessions[2].run(None, {"x": _feeds()["x"]})
+    np.testing.assert_array_equal(x, _feeds()["x"])
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("names", [["z"], ["z", "y"], ["y", "y"], ["z", "y", "z"], [], None])
+def test_gives_the_outputs_that_are_named_each_an_array_of_its_own(names: list[str] | None) -> None:
+    with _session() as session, _indirect() as other:
+        found, expected = session.run(names, _feeds()), other.run(names, _feeds())
+    assert len(found) == len(expected)
+    for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        np.testing.assert_array_equal(ours, theirs)
+        assert ours.flags.writeable
+        assert not any(np.may_share_memory(ours, each) for each in found[:number])
+
+
+def test_an_unknown_output_is_refused() -> None:
+    with _session() as session, pytest.raises(UsageError, match="no output 'w'"):
+        session.run(["w"], _feeds())
+
+
+def test_a_default_stands_in_for_an_input_that_is_left_out() -> None:
+    x = _feeds()["x"]
+    with _session(DEFAULTED) as session:
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], x * 3)
+        np.testing.assert_array_equal(session.run(None, {"x": x, "scale": np.array([2], np.float32)})[0], x * 2)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], x * 3)
+
+
+def test_feeds_of_any_layout_are_taken_and_left_as_they_were() -> None:
+    feeds = {"x": np.asfortranarray(_feeds()["x"]), "b": np.broadcast_to(np.float32(1), (2, 4))}
+    before = {name: value.copy() for name, value in feeds.items()}
+    with _session() as session:
+        np.testing.assert_array_equal(session.run(["y"], feeds)[0], [[0, 0, 0, 1], [2, 3, 4, 5]])
+    for name, value in feeds.items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.requirement("D09")
+def test_results_are_the_callers_own_whatever_other_threads_run() -> None:
+    with _session() as session, ThreadPoolExecutor(4) as threads:
+        sizes = [1 + number % 7 for number in range(200)]
+        found = list(threads.map(lambda rows: session.run(["y"], _feeds(rows))[0], sizes))
+    for rows, y in zip(sizes, found, strict=True):
+        np.testing.assert_array_equal(y, np.maximum(_feeds(rows)["x"] + 1, 0))
+
+
+def test_a_closed_session_does_not_run() -> None:
+    session = _session()
+    session.close()
+    with pytest.raises(SessionError, match="closed"):
+        session.run(None, _feeds())
+
+
+def test_closing_waits_for_the_run_that_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = _session()
+    inside, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def compute(_self: Any, inputs: Sequence[Any], _context: Any) -> Sequence[Any]:
+        inside.set()
+        may_end.wait(10)
+        ended.set()
+        return [inputs[0] + 0, inputs[0] + 0]
+
+    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", compute)
+    with ThreadPoolExecutor(2) as threads:
+        run = threads.submit(session.run, None, _feeds())
+        assert inside.wait(10)
+        closing = threads.submit(session.close)
+        with pytest.raises(TimeoutError):
+            closing.result(timeout=0.1)
+        may_end.set()
+        closing.result(timeout=10)
+        assert ended.is_set()
+        assert len(run.result(timeout=10)) == 2
+
+
+def test_a_run_that_was_ended_does_not_begin() -> None:
+    with _session() as session, pytest.raises(CancelledError):
+        session.run(None, _feeds(), RunOptions(terminate=True))
+
+
+def _limited(**limits: Any) -> SessionOptions:
+    options = SessionOptions()
+    for name, value in limits.items():
+        setattr(options, name, value)
+    return options
+
+
+def test_outputs_count_towards_the_memory_limit() -> None:
+    rows = 1 << 14
+    with _session(options=_limited(memory_limit_nbytes=rows * 16 + 1)) as session:
+        assert _is_direct(session)
+        with pytest.raises(LimitExceededError, match=r"node 'CPU.*memory limit") as caught:
+            session.run(None, _feeds(rows))
+    assert caught.value.limit == "memory"
+
+
+def _raises(error: BaseException) -> Compute:
+    def compute(_self: Any, _inputs: Sequence[Any], _context: Any) -> Sequence[Any]:
+        raise error
+
+    return compute
+
+
+def _from_context(_self: Any, inputs: Sequence[Any], context: Any) -> Sequence[Any]:
+    made = [context.output(at, inputs[0].shape, inputs[0].dtype) for at in range(2)]
+    for each in made:
+        each[...] = inputs[0]
+    return made
+
+
+def _asks_for_too_much(_self: Any, inputs: Sequence[Any], context: Any) -> Sequence[Any]:
+    context.check_allocation(1 << 62)
+    return inputs
+
+
+def _read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+#: What a library may do that is not what is asked of it.
+_MANNERS: dict[str, Compute] = {
+    "gives back its inputs": lambda _self, inputs, _context: inputs,
+    "gives back a view of an input": lambda _self, inputs, _context: [inputs[0][:1], inputs[1].T],
+    "gives what cannot be written": lambda _self, inputs, _context: [_read_only(each + 1) for each in inputs],
+    "gives numbers": lambda _self, _inputs, _context: (np.float32(1), np.float32(2)),
+    "gives texts": lambda _self, _inputs, _context: (np.array(["a"]), np.array([b"b"])),
+    "gives a view of what is its own": lambda _self, inputs, _context: [(each + 1)[::-1] for each in inputs],
+    "gives one of two": lambda _self, inputs, _context: [inputs[0] + 1],
+    "gives three of two": lambda _self, inputs, _context: [inputs[0] + 1] * 3,
+    "gives nothing": lambda _self, _inputs, _context: (),
+    "gives what is no array": lambda _self, _inputs, _context: (None, "text"),
+    "asks the engine for memory": _from_context,
+    "asks for too much": _asks_for_too_much,
+    "raises": _raises(ValueError("\x1b[31mno")),
+    "runs out of memory": _raises(MemoryError("none left")),
+    "raises an error of ours": _raises(CancelledError("ended")),
+    "ends the process": _raises(SystemExit(3)),
+}
+
+
+def _outcome(session: InferenceSession, feeds: dict[str, Any]) -> tuple[Any, ...]:
+    try:
+        results = session.run(None, feeds)
+    except OrtpkgError as error:
+        return type(error), str(error), getattr(error, "node_name", None), type(error.__cause__)
+    for result in results:
+        if isinstance(result, np.ndarray):
+            assert result.flags.writeable
+            assert not any(np.may_share_memory(result, feed) for feed in feeds.values())
+    return tuple(
+        (str(each.dtype), each.shape, each.tolist()) if isinstance(each, np.ndarray) else each for each in results
+    )
+
+
+@pytest.mark.parametrize("compute", _MANNERS.values(), ids=_MANNERS)
+def test_whatever_a_library_does_comes_out_as_the_engine_has_it(
+    compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", compute)
+    with _session() as session, _indirect() as other:
+        found, expected = _outcome(session, _feeds()), _outcome(other, _feeds())
+    assert found == expected
+
+
+def test_a_failure_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _MANNERS["raises"])
+    with _session() as session, pytest.raises(RunError, match=r"node 'CPU__0' \(CPU__0\) failed") as caught:
+        session.run(None, _feeds())
+    assert caught.value.node_name == "CPU__0"
+    assert "\x1b" not in str(caught.value)
