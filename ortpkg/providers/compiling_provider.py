@@ -104,6 +104,19 @@ class CompilingProvider(ExecutionProvider):
         """The compiled partition from what was kept of it. Raises whatever the library raises."""
         raise EpContextError(f"{self.name} loads no contexts", ep_name=self.name, partition_name=entry.name)
 
+    def group_source(self, fused: FusedNode) -> object:  # noqa: ARG002
+        """What :meth:`finish_group` needs of a partition, kept in memory until then; None for nothing."""
+        return None
+
+    def finish_group(self, entries: Sequence[ContextEntry], first_offset: int) -> Sequence[ContextEntry]:  # noqa: ARG002
+        """The contexts of a session group as they are written, in the last session; by default as they were made.
+
+        Args:
+            entries: what the group's sessions exported.
+            first_offset: where the first part of the first entry will begin, if that entry is weightless.
+        """
+        return entries
+
     # --- the interface of an execution provider ----------------------------------------------------------------------
 
     def get_capability(
@@ -251,12 +264,19 @@ class CompilingProvider(ExecutionProvider):
     def _context_writer(self) -> EpContextWriter:
         if self._writer is None:
             source = self.context_sources[0] if self.context_sources else self.name
-            self._writer = EpContextWriter(self.name, source, self.ep_context)
+            self._writer = EpContextWriter(self.name, source, self.ep_context, self.finish_group)
         return self._writer
 
     def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:
         parts = self.export_context(compiled, fused)
-        return ContextEntry(name=fused.node.name, descriptor=self._describe(fused), parts=parts, arity=_arity(fused))
+        is_shared = self.ep_context.share and not self.ep_context.embed_mode
+        return ContextEntry(
+            name=fused.node.name,
+            descriptor=self._describe(fused),
+            parts=parts,
+            arity=_arity(fused),
+            source=self.group_source(fused) if is_shared else None,
+        )
 
     def _describe(self, fused: FusedNode) -> ContextDescriptor:
         """What a context of the partition made here and now depends on."""

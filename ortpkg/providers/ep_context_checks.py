@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
@@ -28,6 +30,26 @@ def file_stamp(path: Path) -> Stamp | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartsFile:
+    """The file that parts of a context lie in, for libraries that map it themselves.
+
+    Attributes:
+        path: of it.
+        stamp: what :func:`file_stamp` said when it was mapped, and its parts compared with their digests.
+        offsets: where each part begins.
+    """
+
+    path: Path
+    stamp: Stamp
+    offsets: Mapping[str, int]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nobody has changed or replaced the file since."""
+        return file_stamp(self.path) == self.stamp
 
 
 class CheckedBlobs:

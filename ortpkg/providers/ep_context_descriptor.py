@@ -31,6 +31,8 @@ class ContextDescriptor:
         graph_digest: SHA-256 of the partition's structure: operators, attributes, shapes, types.
         weights_digest: SHA-256 of the partition's weights.
         options: provider options that change what is compiled.
+        weights_source: "" where the context itself has the weights; for a weightless one "sha256:..." of the part that
+            has them, for all contexts of the group.
     """
 
     ep: str
@@ -41,12 +43,14 @@ class ContextDescriptor:
     graph_digest: str = ""
     weights_digest: str = ""
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    weights_source: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            each.name: dict(self.options) if each.name == "options" else getattr(self, each.name)
-            for each in fields(self)
-        }
+        document = {each.name: getattr(self, each.name) for each in fields(self)}
+        document["options"] = dict(self.options)
+        if not self.weights_source:  # as it was written before there were weightless contexts
+            del document["weights_source"]
+        return document
 
 
 #: What differs between machines and times, in the order in which a mismatch is told. The digests belong to the source

@@ -28,7 +28,7 @@ from typing import Any
 from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.file_replacement import create_file, replace_file
-from ortpkg.providers.ep_context_checks import CheckedBlobs, file_stamp
+from ortpkg.providers.ep_context_checks import CheckedBlobs, PartsFile, Stamp, file_stamp
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 
 MAGIC = b"ORTPKG EPCTX\x00\x00\x00\x01"
@@ -36,6 +36,8 @@ _LENGTH_NBYTES = 8
 _DIGEST_NBYTES = 32
 _HEADER_NBYTES = len(MAGIC) + _LENGTH_NBYTES + _DIGEST_NBYTES
 _ALIGNMENT = 4096
+#: More than the index says of one entry beside its name and descriptor.
+_INDEX_NBYTES_PER_ENTRY = 2048
 #: Limits on what is read; a real index has some kilobytes.
 MOST_INDEX_NBYTES = 16 << 20
 MOST_ENTRIES = 100_000
@@ -55,6 +57,8 @@ class ContextEntry:
         parts: what the EP stored, by a name of its own choice ("blob", "graph", "weight:fc1", ...).
         digests: SHA-256 of the parts, where they were read from a file or payload; empty before they are written.
         arity: how many inputs and outputs the partition has; None where the file does not say.
+        file: the file that the parts were mapped from; None where there is none, or where it was being replaced.
+        source: what the EP compiled it from, for the end of a session group; never written.
     """
 
     name: str
@@ -62,6 +66,8 @@ class ContextEntry:
     parts: Mapping[str, Part]
     digests: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     arity: tuple[int, int] | None = None
+    file: PartsFile | None = None
+    source: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,15 @@ class ContextFile:
         nbytes: of the whole.
     """
 
-    def __init__(self, data: memoryview, *, ep_name: str, where: str, checked: CheckedBlobs | None = None) -> None:
+    def __init__(
+        self,
+        data: memoryview,
+        *,
+        ep_name: str,
+        where: str,
+        checked: CheckedBlobs | None = None,
+        place: tuple[Path, Stamp] | None = None,
+    ) -> None:
         """Reads the index of ``data``.
 
         Args:
@@ -94,6 +108,7 @@ class ContextFile:
             ep_name: who asks, for messages.
             where: what ``data`` is, for messages.
             checked: what needs no comparison with its digest any more; None: everything does, each time.
+            place: the file that ``data`` is, and what the file system says of it; None where it is none, or unsettled.
 
         Raises EpContextError where it is no context of ours, truncated, or breaks a limit.
         """
@@ -101,6 +116,7 @@ class ContextFile:
         self._ep_name = ep_name
         self._where = where
         self._checked_blobs = checked
+        self._place = place
         #: Blobs that this object compared: partitions share them, and each is compared once.
         self._compared: set[int] = set()
         self.nbytes = data.nbytes
@@ -133,7 +149,14 @@ class ContextFile:
             parts=MappingProxyType(parts),
             digests=MappingProxyType(digests),
             arity=found.arity,
+            file=self._file_of(found),
         )
+
+    def _file_of(self, entry: _IndexedEntry) -> PartsFile | None:
+        if self._place is None:
+            return None
+        offsets = {part: self._blobs[blob].offset for part, blob in entry.parts.items()}
+        return PartsFile(path=self._place[0], stamp=self._place[1], offsets=MappingProxyType(offsets))
 
     def _entry(self, name: str) -> _IndexedEntry:
         found = self._entries.get(name)
@@ -236,8 +259,9 @@ def open_context_file(path: Path, *, ep_name: str) -> ContextFile:
     except ModelFileError as error:
         raise EpContextError(f"{where} cannot be read: {error}", ep_name=ep_name) from error
     is_same = stamp is not None and stamp == file_stamp(path)  # else it was replaced meanwhile
-    checked = CheckedBlobs(path, stamp) if stamp is not None and is_same else None
-    return ContextFile(data, ep_name=ep_name, where=where, checked=checked)
+    if stamp is None or not is_same:
+        return ContextFile(data, ep_name=ep_name, where=where)
+    return ContextFile(data, ep_name=ep_name, where=where, checked=CheckedBlobs(path, stamp), place=(path, stamp))
 
 
 def context_bytes(ep_name: str, entries: Sequence[ContextEntry]) -> bytes:
@@ -254,21 +278,29 @@ def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]
         raise _unwritten(path, ep_name, error) from error
 
 
-def create_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> bool:
+def create_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry], *, first_offset: int = 0) -> bool:
     """Writes the contexts to a new file, in one step; False where the very same file is there already, and stays.
+
+    The first part of the first entry begins at ``first_offset``, where the index leaves room for that.
 
     Raises EpContextError where that fails, or where another file has the name: it may be what other models need.
     """
     try:
         if os.path.lexists(path):
-            if _holds(path, _chunks(ep_name, entries)):
+            if _holds(path, _chunks(ep_name, entries, first_offset)):
                 return False
             raise _taken(path, "holds other contexts", ep_name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        create_file(path, lambda file: file.writelines(_chunks(ep_name, entries)))
+        create_file(path, lambda file: file.writelines(_chunks(ep_name, entries, first_offset)))
     except (OSError, ModelFileError) as error:
         raise _unwritten(path, ep_name, error) from error
     return True
+
+
+def offset_past_index(entries: Sequence[ContextEntry]) -> int:
+    """Where blobs can begin whatever parts these entries get, as a rule: for what must know its place beforehand."""
+    texts = sum(len(entry.name) + len(json.dumps(entry.descriptor.to_json())) for entry in entries)
+    return _aligned(_HEADER_NBYTES + 2 * texts + _INDEX_NBYTES_PER_ENTRY * len(entries))
 
 
 def check_context_file_place(path: Path, ep_name: str) -> None:
@@ -302,14 +334,16 @@ def _holds(path: Path, chunks: Iterator[Part]) -> bool:
         return all(file.read(memoryview(chunk).nbytes) == chunk for chunk in chunks) and not file.read(1)
 
 
-def _chunks(ep_name: str, entries: Sequence[ContextEntry]) -> Iterator[Part]:
+def _chunks(ep_name: str, entries: Sequence[ContextEntry], first_offset: int = 0) -> Iterator[Part]:
     numbers: dict[str, int] = {}
+    seen: dict[int, str] = {}
     blobs: list[Part] = []
     indexed = []
     for entry in entries:
         parts = {}
         for name, data in entry.parts.items():
-            digest = hashlib.sha256(data).hexdigest()
+            digest = seen.get(id(data)) or hashlib.sha256(data).hexdigest()
+            seen[id(data)] = digest
             if digest not in numbers:
                 numbers[digest] = len(blobs)
                 blobs.append(data)
@@ -317,7 +351,7 @@ def _chunks(ep_name: str, entries: Sequence[ContextEntry]) -> Iterator[Part]:
         arity = {} if entry.arity is None else {"arity": list(entry.arity)}
         indexed.append({"name": entry.name, "descriptor": entry.descriptor.to_json(), "parts": parts, **arity})
     lengths = [memoryview(blob).nbytes for blob in blobs]
-    index, offsets = _index_with_offsets(ep_name, indexed, list(numbers), lengths)
+    index, offsets = _index_with_offsets(ep_name, indexed, list(numbers), lengths, first_offset)
     yield MAGIC + len(index).to_bytes(_LENGTH_NBYTES, "little") + hashlib.sha256(index).digest() + index
     reached = _HEADER_NBYTES + len(index)
     for blob, offset, length in zip(blobs, offsets, lengths, strict=True):
@@ -327,10 +361,14 @@ def _chunks(ep_name: str, entries: Sequence[ContextEntry]) -> Iterator[Part]:
 
 
 def _index_with_offsets(
-    ep_name: str, entries: Sequence[Mapping[str, Any]], digests: Sequence[str], lengths: Sequence[int]
+    ep_name: str,
+    entries: Sequence[Mapping[str, Any]],
+    digests: Sequence[str],
+    lengths: Sequence[int],
+    first_offset: int,
 ) -> tuple[bytes, list[int]]:
     """The index, and where the blobs lie: offsets depend on the index's length, and it on them."""
-    first = _ALIGNMENT
+    first = max(_ALIGNMENT, _aligned(first_offset))
     while True:
         offsets = []
         reached = first

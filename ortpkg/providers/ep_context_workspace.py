@@ -15,9 +15,13 @@ from pathlib import Path
 
 from ortpkg.errors import EpContextError, quoted
 from ortpkg.providers.ep_context_checks import Stamp, file_stamp
-from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, create_context_file
+from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, create_context_file, offset_past_index
 
 _log = logging.getLogger(__name__)
+
+#: Makes the contexts of a whole group out of those that its sessions made; the first part of the first entry will begin
+#: at the offset, if it is a weightless one's.
+FinishGroup = Callable[[Sequence[ContextEntry], int], Sequence[ContextEntry]]
 
 
 @dataclass(slots=True)
@@ -91,13 +95,22 @@ class EpContextWorkspace:
         with self._lock:
             return path if self._growing is None else self._growing.path
 
-    def stop(self) -> Path | None:
-        """Writes the group's binary and clears the workspace (E48, E49). None where nothing was compiled."""
+    def stop(self, finish: FinishGroup | None = None) -> Path | None:
+        """Writes the group's binary and clears the workspace (E48, E49). None where nothing was compiled.
+
+        Args:
+            finish: what the EP does with the contexts once all are there; by default nothing.
+        """
         with self._lock:
             growing = self._growing
             if growing is None:
                 return None
-            create_context_file(growing.path, self._ep_name, list(growing.entries.values()))
+            entries: Sequence[ContextEntry] = list(growing.entries.values())
+            first_offset = offset_past_index(entries)
+            if finish is not None:
+                entries = finish(entries, first_offset)
+            is_placed = any(entry.descriptor.weights_source for entry in entries)
+            create_context_file(growing.path, self._ep_name, entries, first_offset=first_offset if is_placed else 0)
             self._growing = None
         return growing.path
 

@@ -21,7 +21,7 @@ from ortpkg.providers.ep_context_file import (
     create_context_file,
 )
 from ortpkg.providers.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS, CONTEXT_FILE_PATH, EpContextOptions
-from ortpkg.providers.ep_context_workspace import abandon_groups, shared_workspace
+from ortpkg.providers.ep_context_workspace import FinishGroup, abandon_groups, shared_workspace
 
 #: More than this in one protobuf message is refused; a file beside the model takes it.
 MOST_EMBEDDED_NBYTES = 100 << 20
@@ -30,13 +30,17 @@ MOST_EMBEDDED_NBYTES = 100 << 20
 class EpContextWriter:
     """Keeps what one session compiles, graph by graph, and writes the binary when all of it is there."""
 
-    def __init__(self, ep_name: str, source: str, options: EpContextOptions) -> None:
+    def __init__(
+        self, ep_name: str, source: str, options: EpContextOptions, finish_group: FinishGroup | None = None
+    ) -> None:
         """
         Args:
             ep_name: of the execution provider; it names the binary.
             source: the key that the nodes get (E10).
             options: the session's.
+            finish_group: what the EP does with the contexts of a group before they are written.
         """
+        self._finish_group = finish_group
         self._ep_name = ep_name
         self._source = source
         self._options = options
@@ -118,7 +122,7 @@ class EpContextWriter:
         if entries and create_context_file(self._binary_path, self._ep_name, entries):
             self._written = self._binary_path
         if self._options.share and self._options.stop_share:
-            shared_workspace(self._ep_name).stop()
+            shared_workspace(self._ep_name).stop(self._finish_group)
 
     def add_model(self, files: Sequence[Path]) -> None:
         """Notes that the context model was written: its files."""

@@ -14,7 +14,14 @@ from ortpkg.errors import EpContextError, LimitExceededError, quoted
 from ortpkg.isolation.worker import Worker, WorkerCallError, WorkerEndedError
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import ContextEntry
-from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, LoadLimits, backend_worker, call_within, import_request
+from ortpkg.providers.isolated_model import (
+    ISOLATED_BACKENDS,
+    LoadLimits,
+    backend_worker,
+    call_within,
+    import_member_request,
+    import_request,
+)
 from ortpkg.providers.native_library import words_of
 
 #: Large contexts take seconds on a loaded machine; one that hangs must not hang us for good.
@@ -65,7 +72,9 @@ def _load(
     worker: Worker | None = None
     try:
         worker = backend_worker(here.ep, backend, options, ep_devices)
-        call_within(worker, LoadLimits(timeout_s=FIRST_LOAD_TIMEOUT_S), import_request(entry.parts))
+        is_weightless = bool(entry.descriptor.weights_source)
+        request = import_member_request(entry.parts) if is_weightless else import_request(entry.parts)
+        call_within(worker, LoadLimits(timeout_s=FIRST_LOAD_TIMEOUT_S), request)
     except WorkerEndedError as error:
         return str(error)
     except WorkerCallError as error:

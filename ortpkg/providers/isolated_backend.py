@@ -64,6 +64,10 @@ class _Server:
             parts = zip(request.header["parts"], request.buffers, strict=True)
             self._compiled = self._library.import_model({name: memoryview(part) for name, part in parts})
             return Message()
+        if action == "import_member":
+            parts = zip(request.header["parts"], request.buffers, strict=True)
+            self._compiled = self._library.import_member({name: memoryview(part) for name, part in parts}, None)
+            return Message()
         if action == "describe":
             environment = self._library.describe_environment()
             return Message(header={"environment": None if environment is None else environment.to_json()})

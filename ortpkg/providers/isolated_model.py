@@ -27,6 +27,7 @@ from ortpkg.isolation.worker import (
     WorkerCallError,
     WorkerEndedError,
 )
+from ortpkg.providers.ep_context_checks import PartsFile
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
@@ -94,6 +95,14 @@ class IsolatedLibrary(NativeLibrary):
 
     def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
         return self._made(import_request(parts))
+
+    @property
+    def unshared_reason(self) -> str:
+        return "each model is in a child process of its own"
+
+    def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
+        del file  # the child is given what was compared with its digests
+        return self._made(import_member_request(parts))
 
     def describe_environment(self) -> ContextDescriptor | None:
         if self._environment is None:
@@ -168,6 +177,11 @@ def backend_worker(ep_name: str, backend: str, options: Mapping[str, str], ep_de
 def import_request(parts: Mapping[str, Part]) -> Message:
     """Asks a worker to load a context."""
     return Message(header={"action": "import", "parts": list(parts)}, buffers=list(parts.values()))
+
+
+def import_member_request(parts: Mapping[str, Part]) -> Message:
+    """Asks a worker to load a context of a group, which is weightless."""
+    return Message(header={"action": "import_member", "parts": list(parts)}, buffers=list(parts.values()))
 
 
 _OPEN = Message(header={"action": "open"})

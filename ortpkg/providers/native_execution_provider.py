@@ -30,6 +30,7 @@ from ortpkg.providers.execution_provider import (
 )
 from ortpkg.providers.first_load import load_in_child_first
 from ortpkg.providers.library_traits import Operator
+from ortpkg.providers.native_group import check_weights, share_weights
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part, words_of
 from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.supported_subgraphs import supported_subgraphs
@@ -226,7 +227,16 @@ class NativeExecutionProvider(CompilingProvider):
         except NotImplementedError as error:
             raise CompileError(f"{self.name} cannot keep what it compiled: {error}", ep_name=self.name) from error
 
+    def group_source(self, fused: FusedNode) -> NativeModel | None:
+        return None if self._library.unshared_reason else self._model_of(fused.body)
+
+    def finish_group(self, entries: Sequence[ContextEntry], first_offset: int) -> Sequence[ContextEntry]:
+        return share_weights(self._library, entries, first_offset, ep_name=self.name)
+
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
+        is_weightless = bool(entry.descriptor.weights_source)
+        if is_weightless:
+            check_weights(entry, ep_name=self.name)
         if not self._library.in_child:
             load_in_child_first(
                 entry,
@@ -235,7 +245,10 @@ class NativeExecutionProvider(CompilingProvider):
                 options=self.options,
                 ep_devices=self.get_ep_devices(),
             )
-        compiled = self._library.import_model(entry.parts)
+        if is_weightless:
+            compiled = self._library.import_member(entry.parts, entry.file)
+        else:
+            compiled = self._library.import_model(entry.parts)
         self._compiled[fused.node.name] = compiled
         return compiled
 

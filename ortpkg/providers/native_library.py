@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ortpkg.errors import quoted
+from ortpkg.providers.ep_context_checks import PartsFile
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits
@@ -20,6 +21,9 @@ from ortpkg.providers.run_watch import WatchedRun
 
 #: Bytes of what a library keeps: anything that has a buffer.
 Part = bytes | memoryview
+
+#: Parts of weightless contexts: the weights of the group, and what was compiled of it.
+WEIGHTS, COMPILED = "weights", "compiled"
 
 _SIGNATURE = "signature"
 _MOST_SIGNATURE_NBYTES = 1 << 20
@@ -40,6 +44,21 @@ class NativeModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     config_entries: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupParts:
+    """What a library keeps of a group of models.
+
+    Attributes:
+        weights: of all of them, each distinct one once.
+        compiled: what was compiled of all of them, without weights.
+        members: what else there is of each, in order.
+    """
+
+    weights: Part
+    compiled: Part
+    members: Sequence[Mapping[str, Part]]
 
 
 class CompiledModel(Protocol):
@@ -83,6 +102,29 @@ class NativeLibrary(ABC):
     def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
         """The compiled model again from what was kept. Raises whatever the library raises."""
         raise NotImplementedError("it loads no contexts")
+
+    @property
+    def unshared_reason(self) -> str:
+        """Why what it keeps of several models cannot share weights; "" where it can."""
+        return "its contexts carry their weights inside, each its own"
+
+    def export_group(self, models: Sequence[NativeModel], weights_offset: int) -> GroupParts:
+        """What to keep of several models so that they have one set of weights. Raises whatever the library raises.
+
+        Args:
+            models: to be compiled together.
+            weights_offset: where the weights will begin in the file that is made of the parts.
+        """
+        raise NotImplementedError(self.unshared_reason)
+
+    def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
+        """One model of a group from what :meth:`export_group` kept of it. Raises whatever the library raises.
+
+        Args:
+            parts: of that model.
+            file: where they were mapped from; None where the library cannot map them from a file.
+        """
+        raise NotImplementedError("it loads no weightless contexts")
 
     def describe_environment(self) -> ContextDescriptor | None:
         """What kept models depend on here and now; None where it keeps nothing."""

@@ -14,17 +14,18 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import openvino
 
 from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.providers.ep_context_checks import PartsFile
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.native_library import (
     CompiledModel,
+    GroupParts,
     NativeLibrary,
     NativeModel,
     Part,
@@ -32,6 +33,7 @@ from ortpkg.providers.native_library import (
     required_part,
     signature_part,
 )
+from ortpkg.providers.openvino_group import CompiledGroup, Ports, export_group, import_member, lent_array, port_of
 from ortpkg.providers.run_watch import WatchedRun, run_watched
 
 #: ONNX Runtime's option → OpenVINO's property.
@@ -55,6 +57,7 @@ _OWN_OPTIONS = ("device_type", "precision")
 _COMPILED_OPTIONS = ("num_streams",)
 _VIRTUAL_DEVICES = frozenset({"", "AUTO", "HETERO", "MULTI", "BATCH"})
 _BLOB = "blob"
+_WEIGHTS_PATH = "WEIGHTS_PATH"
 
 
 class OpenVinoLibrary(NativeLibrary):
@@ -78,7 +81,7 @@ class OpenVinoLibrary(NativeLibrary):
         read = self._core.read_model(model.data)
         compiled = self._core.compile_model(read, self._device, self._properties)
         counts = _count_nodes(self._core, read, self._device) if self._device.startswith("HETERO") else {}
-        return _OpenVinoModel(compiled, model.inputs, model.outputs, self._device, counts)
+        return _OpenVinoModel(compiled, _ports_of(compiled, model.inputs, model.outputs), self._device, counts)
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
         assert isinstance(compiled, _OpenVinoModel)
@@ -87,9 +90,24 @@ class OpenVinoLibrary(NativeLibrary):
     def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
         inputs, outputs = read_signature(parts)
         # OpenVINO reads weights out of this memory, a mapped file as a rule, as long as the model lives.
-        blob = openvino.Tensor(_lent_array(required_part(parts, _BLOB)), shared_memory=True)
+        blob = openvino.Tensor(lent_array(required_part(parts, _BLOB)), shared_memory=True)
         compiled = self._core.import_model(blob, self._device, self._properties)
-        return _OpenVinoModel(compiled, inputs, outputs, self._device, {}, keeps=blob)
+        return _OpenVinoModel(compiled, _ports_of(compiled, inputs, outputs), self._device, {}, keeps=blob)
+
+    @property
+    def unshared_reason(self) -> str:
+        if self._device != _CPU:
+            return f"OpenVINO shares weights between models on its CPU device, and this is {self._device}"
+        if _WEIGHTS_PATH not in self._core.get_property(_CPU, "SUPPORTED_PROPERTIES"):
+            return f"OpenVINO {openvino.get_version()} has no {_WEIGHTS_PATH}"
+        return ""
+
+    def export_group(self, models: Sequence[NativeModel], weights_offset: int) -> GroupParts:
+        return export_group(self._core, models, weights_offset, self._device, self._properties)
+
+    def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
+        group, ports = import_member(self._core, parts, file, self._device, self._properties)
+        return _OpenVinoModel(group.compiled, ports, self._device, {}, keeps=group)
 
     def describe_environment(self) -> ContextDescriptor:
         options = {key: self._options[key] for key in _COMPILED_OPTIONS if key in self._options}
@@ -133,8 +151,7 @@ class _OpenVinoModel:
     def __init__(
         self,
         compiled: Any,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
+        ports: Ports,
         device: str,
         counts: Mapping[str, int],
         *,
@@ -143,7 +160,7 @@ class _OpenVinoModel:
         """
         Args:
             compiled: OpenVINO's model.
-            inputs, outputs: names as they were in ONNX, in order.
+            ports: where inputs and outputs of the ONNX model are among its.
             device: that was asked for.
             counts: nodes by device, where the virtual ``device`` splits the model among several.
             keeps: what must live as long as the model.
@@ -152,8 +169,9 @@ class _OpenVinoModel:
         self._device = device
         self._counts = counts
         self._keeps = keeps
-        self._slots = [_slot_of(compiled.inputs, name) for name in inputs]
-        self._outputs = [_slot_of(compiled.outputs, name) for name in outputs]
+        self._ports = ports
+        #: A group whose first run, in which kernels may lay out weights, is still to come.
+        self._fresh_group = keeps if isinstance(keeps, CompiledGroup) else None
         self._idle: list[Any] = []
         self._lock = threading.Lock()
 
@@ -162,15 +180,19 @@ class _OpenVinoModel:
             request = self._idle.pop() if self._idle else None
         if request is None:
             request = self._compiled.create_infer_request()
-        feeds = dict(zip(self._slots, inputs, strict=True))
+        feeds = dict(zip(self._ports.inputs, inputs, strict=True))
+        feeds.update(self._ports.constants)
         if context.is_watched:
             results = run_watched(context, lambda: request.infer(feeds, share_inputs=True), request.cancel)
         else:
             results = request.infer(feeds, share_inputs=True)  # nobody writes to them before it returns
         with self._lock:
             self._idle.append(request)
+            group, self._fresh_group = self._fresh_group, None
+        if group is not None:
+            group.release_pages()
         # Copies already (share_outputs is off): the request's own buffers are overwritten by its next call.
-        return [results[output] for output in self._outputs]
+        return [results[output] for output in self._ports.outputs]
 
     def export(self) -> memoryview:
         """The blob that ``import_model`` takes."""
@@ -193,18 +215,6 @@ class _OpenVinoModel:
         )
 
 
-class _LentMemory:
-    """Memory that a library only reads, shown to numpy as if it could be written: OpenVINO takes nothing else."""
-
-    def __init__(self, part: Part) -> None:
-        self._view = np.frombuffer(part, dtype=np.uint8)  # keeps the memory alive
-        self.__array_interface__ = {**self._view.__array_interface__, "data": (self._view.ctypes.data, False)}
-
-
-def _lent_array(part: Part) -> np.ndarray[Any, Any]:
-    return np.asarray(_LentMemory(part))
-
-
 def _count_nodes(core: Any, model: Any, device: str) -> dict[str, int]:
     """How many of OpenVINO's operations each device of "HETERO:..." takes; source: its "Heterogeneous Execution"."""
     devices = core.query_model(model, device)
@@ -220,12 +230,12 @@ def _wanted_devices(device: str) -> frozenset[str]:
     return (accelerators or frozenset(named)) - _VIRTUAL_DEVICES
 
 
-def _slot_of(ports: Sequence[Any], name: str) -> int:
-    """The position of the port with that ONNX name; ValueError where OpenVINO made it a constant."""
-    for position, port in enumerate(ports):
-        if name in port.names:
-            return position
-    raise ValueError(f"OpenVINO does not know {quoted(name)} as an input or output of the model")
+def _ports_of(compiled: Any, inputs: Sequence[str], outputs: Sequence[str]) -> Ports:
+    return Ports(
+        inputs=tuple(port_of(compiled.inputs, name) for name in inputs),
+        outputs=tuple(port_of(compiled.outputs, name) for name in outputs),
+        constants={},
+    )
 
 
 def _device_of(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> str:

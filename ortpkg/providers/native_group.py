@@ -1,0 +1,101 @@
+"""The end of a session group on a native library: contexts that share one set of weights, where the library can.
+
+The library compiles the models of the group anew, together. Their contexts become weightless: what was compiled, and
+the weights, are parts that all of them name, so that both are stored once. A group that has nothing to share, or a
+library that cannot, keeps the contexts as they were made, each with weights of its own, and the log says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ortpkg.errors import EpContextError, quoted
+from ortpkg.providers.ep_context_descriptor import ENVIRONMENT_FIELDS, find_mismatch
+from ortpkg.providers.ep_context_file import ContextEntry
+from ortpkg.providers.native_library import COMPILED, WEIGHTS, NativeLibrary, NativeModel, Part, words_of
+
+_log = logging.getLogger(__name__)
+
+_DIGEST_PREFIX = "sha256:"
+
+
+def share_weights(
+    library: NativeLibrary, entries: Sequence[ContextEntry], weights_offset: int, *, ep_name: str
+) -> Sequence[ContextEntry]:
+    """The contexts of a group with one set of weights; those that cannot share are as they were, and come last.
+
+    Args:
+        library: of the last session.
+        entries: as the sessions made them; those that have a source can be compiled together.
+        weights_offset: where the first part of the first one will begin in the binary.
+        ep_name: for the log.
+    """
+    if len(entries) < 2:
+        return [replace(entry, source=None) for entry in entries]
+    models = {entry.name: entry.source for entry in entries if isinstance(entry.source, NativeModel)}
+    first = next((entry for entry in entries if entry.name in models), None)
+    together = [
+        entry
+        for entry in entries
+        if entry.name in models
+        and first is not None
+        and find_mismatch(first.descriptor, entry.descriptor, names=ENVIRONMENT_FIELDS) is None
+    ]
+    shared: dict[str, ContextEntry] = {}
+    reason = library.unshared_reason
+    if not reason and len(together) > 1:
+        try:
+            shared = _shared(library, together, [models[entry.name] for entry in together], weights_offset)
+        except Exception as error:  # noqa: BLE001 - full contexts are there already, whatever the library raises
+            reason = words_of(error)
+    rest = [replace(entry, source=None) for entry in entries if entry.name not in shared]
+    if rest:
+        _log.warning(
+            "%d of the %d contexts of the group of %s keep weights of their own: %s",
+            len(rest),
+            len(entries),
+            ep_name,
+            reason or "they were compiled with other options, or carried over from another binary",
+        )
+    return [*shared.values(), *rest]
+
+
+def _shared(
+    library: NativeLibrary, entries: Sequence[ContextEntry], models: Sequence[NativeModel], weights_offset: int
+) -> dict[str, ContextEntry]:
+    made = library.export_group(models, weights_offset)
+    source = _DIGEST_PREFIX + hashlib.sha256(made.weights).hexdigest()
+    # The weights come first: only what begins the file has a place that is known beforehand.
+    return {
+        entry.name: replace(
+            entry,
+            descriptor=replace(entry.descriptor, weights_source=source),
+            parts={WEIGHTS: made.weights, COMPILED: made.compiled, **parts},
+            source=None,
+        )
+        for entry, parts in zip(entries, made.members, strict=True)
+    }
+
+
+def check_weights(entry: ContextEntry, *, ep_name: str) -> None:
+    """Raises EpContextError where the weights beside a weightless context are not those that it was compiled with."""
+    recorded, found = entry.descriptor.weights_source, _digest_of(entry)
+    if recorded != found:
+        raise EpContextError(
+            f"the context of partition {quoted(entry.name)} is weightless, and its weights are not those it was "
+            f"compiled with: it needs {quoted(recorded)}, beside it lies {quoted(found)}; compile the model anew",
+            ep_name=ep_name,
+            partition_name=entry.name,
+        )
+
+
+def _digest_of(entry: ContextEntry) -> str:
+    """Of the weights: as the file's index says, which was compared; else computed."""
+    digests: Mapping[str, str] = entry.digests
+    if WEIGHTS in digests:
+        return _DIGEST_PREFIX + digests[WEIGHTS]
+    part: Part | None = entry.parts.get(WEIGHTS)
+    return "none" if part is None else _DIGEST_PREFIX + hashlib.sha256(part).hexdigest()

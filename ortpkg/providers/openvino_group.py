@@ -1,0 +1,293 @@
+"""Several models as one OpenVINO model, so that they have one set of weights, also where kernels lay them out anew.
+
+What OpenVINO 2026 does: a blob of ``CACHE_MODE=OPTIMIZE_SIZE`` has no weights but offsets into ``WEIGHTS_PATH``, any
+file, which is mapped. But the CPU plug-in then copies most weights into layouts of its kernels, once per compiled
+model, so that weightless models alone still take one set of weights each. Within one compiled model that copy is made
+once per weight. So each model of the group becomes the branch of an ``If`` that a selector takes: a run computes one
+branch, the others pass empty tensors. Weights lie in one file, which OpenVINO's serialization stores each once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import threading
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import openvino
+from openvino import opset15 as ops
+
+from ortpkg.errors import quoted
+from ortpkg.providers.ep_context_checks import PartsFile
+from ortpkg.providers.mapped_pages import release_mapped_pages
+from ortpkg.providers.native_library import COMPILED, WEIGHTS, GroupParts, NativeModel, Part, required_part
+
+_MEMBER = "member"
+_MOST_MEMBER_NBYTES = 1 << 20
+_WEIGHTLESS = {"CACHE_MODE": "OPTIMIZE_SIZE"}
+#: Below this share of what the models have alone, it is worth to compile them together.
+_MOST_OF_UNSHARED = 0.9
+#: A blob that has this share of the weights, and more than this, is not weightless.
+_MOST_IN_BLOB, _LEAST_WEIGHTS_NBYTES = 0.5, 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Where a model's inputs and outputs are among those of what was compiled.
+
+    Attributes:
+        inputs, outputs: positions, in the order of the ONNX model.
+        constants: what else is fed in each run, by position.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    constants: Mapping[int, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Member:
+    """One model of a group, as it is written: where its ports are, and where the weights' file has the weights."""
+
+    selector: int
+    selector_count: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    weights_offset: int
+
+    def to_part(self) -> Part:
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
+
+
+class CompiledGroup:
+    """The compiled models of a group, in this process once however many sessions have one of them."""
+
+    def __init__(self, compiled: Any, keeps: object, weights_path: Path | None) -> None:
+        self.compiled = compiled
+        self._keeps = keeps
+        self._weights_path = weights_path
+
+    def release_pages(self) -> None:
+        """Gives back the pages of weights that kernels have copied; those still needed come back from the file."""
+        if self._weights_path is not None:
+            release_mapped_pages(self._weights_path)
+
+
+_GROUPS: WeakValueDictionary[object, CompiledGroup] = WeakValueDictionary()
+_GROUPS_LOCK = threading.Lock()
+
+
+def export_group(
+    core: Any, models: Sequence[NativeModel], weights_offset: int, device: str, properties: Mapping[str, str]
+) -> GroupParts:
+    """Compiles the models together.
+
+    Raises ValueError where they have next to no weights in common, or where this OpenVINO keeps weights in its blobs
+    all the same, and whatever OpenVINO raises.
+    """
+    read = [_read(core, model) for model in models]
+    merged, members = _merge(read, models, weights_offset)
+    unshared_nbytes = sum(map(_constant_nbytes, read))
+    with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
+        xml_path, bin_path = Path(folder, "group.xml"), Path(folder, "group.bin")
+        openvino.serialize(merged, str(xml_path), str(bin_path))
+        nbytes = bin_path.stat().st_size
+        if nbytes > _MOST_OF_UNSHARED * unshared_nbytes:
+            raise ValueError("the models of the group have next to no weights in common")
+        text = _with_offset(xml_path.read_bytes(), weights_offset)
+        placed = np.zeros(weights_offset + nbytes, dtype=np.uint8)
+        with bin_path.open("rb") as file:
+            _read_into(file, placed[weights_offset:])
+    del merged, read
+    # Of the serialized model OpenVINO knows where in a file each weight lies.
+    source = core.read_model(text, openvino.Tensor(placed, shared_memory=True))
+    blob = core.compile_model(source, device, {**properties, **_WEIGHTLESS}).export_model().getbuffer()
+    if nbytes > _LEAST_WEIGHTS_NBYTES and len(blob) > _MOST_IN_BLOB * nbytes:
+        raise ValueError(f"OpenVINO {openvino.get_version()} keeps weights in blobs whatever it is told")
+    parts = [{_MEMBER: member.to_part()} for member in members]
+    return GroupParts(weights=placed.data[weights_offset:], compiled=memoryview(blob), members=parts)
+
+
+def import_member(
+    core: Any, parts: Mapping[str, Part], file: PartsFile | None, device: str, properties: Mapping[str, str]
+) -> tuple[CompiledGroup, Ports]:
+    """One model of a group; the group is loaded where no session of this process has it.
+
+    Raises ValueError where the parts are not what was written, and whatever OpenVINO raises.
+    """
+    member = _member_from(required_part(parts, _MEMBER))
+    compiled_part, weights = required_part(parts, COMPILED), required_part(parts, WEIGHTS)
+    place: object = (
+        (_address(weights), _address(compiled_part))
+        if file is None
+        else (file.stamp, file.offsets.get(WEIGHTS), file.offsets.get(COMPILED))
+    )
+    key = (place, member.weights_offset, device, tuple(sorted(properties.items())))
+    with _GROUPS_LOCK:
+        group = _GROUPS.get(key)
+        if group is None:
+            blob = openvino.Tensor(lent_array(compiled_part), shared_memory=True)
+            is_in_place = file is not None and file.offsets.get(WEIGHTS) == member.weights_offset
+            if file is not None and is_in_place:
+                compiled = core.import_model(blob, device, _import_properties(properties, file.path))
+                if not file.is_same:
+                    raise ValueError(f"{quoted(file.path)} was replaced while it was being loaded")
+            else:
+                with _placed_weights(weights, member.weights_offset) as path:
+                    compiled = core.import_model(blob, device, _import_properties(properties, path))
+            group = CompiledGroup(compiled, (blob, weights), file.path if file is not None and is_in_place else None)
+            _GROUPS[key] = group
+    group.release_pages()
+    return group, _ports(member, group.compiled)
+
+
+def _import_properties(properties: Mapping[str, str], path: Path) -> dict[str, str]:
+    return {**properties, **_WEIGHTLESS, "WEIGHTS_PATH": str(path)}
+
+
+def _read(core: Any, model: NativeModel) -> Any:
+    read = core.read_model(model.data)
+    # What compiling would fold is folded here, so that the outcome too is a weight that models can share.
+    with contextlib.suppress(ImportError):  # it is not in OpenVINO's documented interface
+        from openvino._offline_transformations import apply_moc_transformations
+
+        apply_moc_transformations(read, cf=True)
+    return read
+
+
+def _merge(
+    read: Sequence[Any], models: Sequence[NativeModel], weights_offset: int
+) -> tuple[openvino.Model, list[_Member]]:
+    selectors = [ops.parameter([], np.bool_, name=f"selector{number}") for number in range(len(read))]
+    parameters: list[Any] = []
+    results: list[Any] = []
+    members = []
+    for number, (inner, model) in enumerate(zip(read, models, strict=True)):
+        members.append(
+            _Member(
+                selector=number,
+                selector_count=len(read),
+                inputs=tuple(len(read) + len(parameters) + port_of(inner.inputs, name) for name in model.inputs),
+                outputs=tuple(len(results) + port_of(inner.outputs, name) for name in model.outputs),
+                weights_offset=weights_offset,
+            )
+        )
+        outer, outputs = _as_branch(inner, selectors[number])
+        parameters += outer
+        results += [ops.result(output) for output in outputs]
+    return openvino.Model(results, [*selectors, *parameters], "group"), members
+
+
+def _as_branch(inner: Any, selector: Any) -> tuple[list[Any], list[Any]]:
+    """Parameters around the model, and its outputs, or empty ones where the selector is false."""
+    branch = ops.if_op(selector)
+    nothing = [ops.result(ops.constant(_empty(result))) for result in inner.get_results()]
+    branch.set_then_body(inner)
+    branch.set_else_body(openvino.Model(nothing, [], "nothing"))
+    outer = []
+    for parameter in inner.get_parameters():
+        outer.append(ops.parameter(parameter.get_partial_shape(), parameter.get_element_type()))
+        branch.set_input(outer[-1].output(0), parameter, None)
+    return outer, [branch.set_output(made, empty) for made, empty in zip(inner.get_results(), nothing, strict=True)]
+
+
+def _empty(result: Any) -> Any:
+    rank = result.input(0).get_partial_shape().rank
+    shape = [0] * (rank.get_length() if rank.is_static else 1)
+    return openvino.Tensor(result.input(0).get_element_type(), openvino.Shape(shape))
+
+
+def _constant_nbytes(model: Any) -> int:
+    constants = (node for node in model.get_ops() if node.get_type_name() == "Constant")
+    return sum(constant.get_byte_size() for constant in constants)
+
+
+def _with_offset(text: bytes, weights_offset: int) -> bytes:
+    """The serialized model, its weights that much further on in their file."""
+    root = ET.fromstring(text)  # noqa: S314 - OpenVINO just wrote it
+    for layer in root.iter("layer"):
+        data = layer.find("data")
+        if layer.get("type") == "Const" and data is not None:
+            data.set("offset", str(int(data.get("offset", "0")) + weights_offset))
+    return ET.tostring(root)
+
+
+def _read_into(file: BufferedReader, array: np.ndarray[Any, Any]) -> None:
+    if file.readinto(array.data) != array.nbytes:
+        raise OSError("the serialized weights are shorter than they were")
+
+
+@contextlib.contextmanager
+def _placed_weights(weights: Part, weights_offset: int) -> Iterator[Path]:
+    """A file that has the weights at that offset, until OpenVINO has mapped it."""
+    with tempfile.TemporaryDirectory(prefix="ortpkg-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder, "weights.bin")
+        with path.open("wb") as file:
+            file.seek(weights_offset)
+            file.write(weights)
+        yield path
+
+
+def _member_from(part: Part) -> _Member:
+    if memoryview(part).nbytes > _MOST_MEMBER_NBYTES:
+        raise ValueError("the member of the group is described at too great a length")
+    document = json.loads(bytes(part))
+    try:
+        numbers = [document[name] for name in ("selector", "selector_count", "weights_offset")]
+        ports = [document[name] for name in ("inputs", "outputs")]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the member of the group is not described: {error}") from error
+    if not all(isinstance(each, list) for each in ports) or not all(
+        type(number) is int and 0 <= number < 1 << 48 for number in (*numbers, *ports[0], *ports[1])
+    ):
+        raise ValueError("the member of the group is not described by numbers from 0")
+    return _Member(
+        selector=numbers[0],
+        selector_count=numbers[1],
+        weights_offset=numbers[2],
+        inputs=tuple(ports[0]),
+        outputs=tuple(ports[1]),
+    )
+
+
+def _ports(member: _Member, compiled: Any) -> Ports:
+    inputs, outputs = len(compiled.inputs), len(compiled.outputs)
+    is_right = member.selector < member.selector_count <= inputs
+    if not is_right or max(member.inputs, default=0) >= inputs or max(member.outputs, default=0) >= outputs:
+        raise ValueError(f"the member of the group has other ports than its {inputs} inputs and {outputs} outputs")
+    constants = {number: np.array(number == member.selector) for number in range(member.selector_count)}
+    return Ports(inputs=member.inputs, outputs=member.outputs, constants=constants)
+
+
+def port_of(ports: Sequence[Any], name: str) -> int:
+    """The position of the port with that ONNX name; ValueError where OpenVINO made it a constant."""
+    for position, port in enumerate(ports):
+        if name in port.names:
+            return position
+    raise ValueError(f"OpenVINO does not know {quoted(name)} as an input or output of the model")
+
+
+class _LentMemory:
+    """Memory that a library only reads, shown to numpy as if it could be written: OpenVINO takes nothing else."""
+
+    def __init__(self, part: Part) -> None:
+        self._view = np.frombuffer(part, dtype=np.uint8)  # keeps the memory alive
+        self.__array_interface__ = {**self._view.__array_interface__, "data": (self._view.ctypes.data, False)}
+
+
+def lent_array(part: Part) -> np.ndarray[Any, Any]:
+    """A part as OpenVINO takes it, without a copy."""
+    return np.asarray(_LentMemory(part))
+
+
+def _address(part: Part) -> tuple[int, int]:
+    view = np.frombuffer(part, dtype=np.uint8)
+    return view.ctypes.data, view.nbytes
