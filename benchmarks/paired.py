@@ -16,12 +16,17 @@ class Timing:
         median_s: of its calls.
         ratio: median over the rounds of (its time / the baseline's time in the same round).
         ratio_low, ratio_high: the middle half of these ratios.
+        added_s: median over the rounds of (its time - the baseline's time in the same round).
+        added_low_s, added_high_s: the middle half of these differences.
     """
 
     median_s: float
     ratio: float
     ratio_low: float
     ratio_high: float
+    added_s: float
+    added_low_s: float
+    added_high_s: float
 
 
 def time_in_turns(
@@ -48,10 +53,14 @@ def time_in_turns(
 
 def _timing(own: list[float], base: list[float]) -> Timing:
     ratios = sorted(mine / theirs for mine, theirs in zip(own, base, strict=True))
+    added = sorted(mine - theirs for mine, theirs in zip(own, base, strict=True))
     quarter = len(ratios) // 4
     return Timing(
         median_s=statistics.median(own),
         ratio=statistics.median(ratios),
         ratio_low=ratios[quarter],
         ratio_high=ratios[-1 - quarter],
+        added_s=statistics.median(added),
+        added_low_s=added[quarter],
+        added_high_s=added[-1 - quarter],
     )
