@@ -121,18 +121,12 @@ def run_samples(
     """
     limits = SharedRunOptions.of(RunOptions() if run_options is None else run_options)
     inputs = _read(sample_set.inputs)
-    expected = _read(sample_set.expected_outputs) if sample_set.expected_outputs else {}
     names = [argument.name for argument in session.get_outputs()]
-    for name in expected:
-        if name not in names:
-            raise _misfit(sample_set, f"they expect the output {quoted(name)}, which the model does not have")
-    tolerances = {name: sample_set.tolerance(name, variant=variant) or DEFAULT_TOLERANCE for name in expected}
+    expected = _expected(sample_set, names)
     count = _sample_count(sample_set, inputs, expected)
-    labels = _labels(sample_set, count)
-    presenter = _Presenter(sample_set, names)
+    judge = _Judge(sample_set, names, expected, count, variant)
 
     results: list[SampleResult] = []
-    errors = dict.fromkeys(expected, 0.0)
     kept: dict[str, list[Any]] = {name: [] for name in names}
     with limits.whole_time():
         first = next((dict(feed) for _, feed in _feeds(session, sample_set, inputs, count)), None)
@@ -144,27 +138,15 @@ def run_samples(
             outputs = dict(zip(names, session.run(None, feed, limits), strict=True))
             latency_s = (time.perf_counter() - start) / len(indices)
             for place, index in enumerate(indices):
-                own = {n: _one(n, value, place, sample_set) for n, value in outputs.items()}
-                wanted = {n: _one(n, value, index, sample_set) for n, value in expected.items()}
-                for name, array in wanted.items():
-                    errors[name] = max(errors[name], largest_difference(own[name], array))
-                fits = [is_within(own[name], array, tolerances[name]) for name, array in wanted.items()]
+                own = {name: _one(name, value, place, sample_set) for name, value in outputs.items()}
                 for name in names if keep_outputs else ():
                     kept[name].append(own[name])
-                results.append(
-                    SampleResult(
-                        index=index,
-                        shown=presenter.text(own),
-                        label=None if labels is None else presenter.label(labels[index]),
-                        latency_s=latency_s,
-                        is_expected=all(fits) if fits else None,
-                    )
-                )
+                results.append(judge.result(index, own, latency_s))
     return SampleReport(
         sample_set=sample_set,
         results=tuple(results),
-        errors=errors,
-        tolerances=tolerances,
+        errors=judge.errors,
+        tolerances=judge.tolerances,
         outputs={name: _joined(values, sample_set) for name, values in kept.items()} if keep_outputs else {},
     )
 
@@ -190,6 +172,15 @@ def _read(path: Path) -> dict[str, Array]:
 
 def _misfit(sample_set: SampleSet, message: str, path: Path | None = None) -> PackageFormatError:
     return PackageFormatError(f"samples {quoted(sample_set.name)}: {message}", path=path or sample_set.inputs)
+
+
+def _expected(sample_set: SampleSet, names: list[str]) -> dict[str, Array]:
+    """The outputs that the package expects; nothing where it expects nothing in particular."""
+    expected = _read(sample_set.expected_outputs) if sample_set.expected_outputs else {}
+    for name in expected:
+        if name not in names:
+            raise _misfit(sample_set, f"they expect the output {quoted(name)}, which the model does not have")
+    return expected
 
 
 def _sample_count(sample_set: SampleSet, inputs: Mapping[str, Array], expected: Mapping[str, Array]) -> int:
@@ -252,6 +243,34 @@ def _joined(values: list[Any], sample_set: SampleSet) -> Any:
         return values[0]
     is_one = len({(np.shape(value), np.asarray(value).dtype) for value in values}) == 1
     return np.stack(values) if is_one else values
+
+
+class _Judge:
+    """Compares what comes out of each sample with what the package expects of it."""
+
+    def __init__(
+        self, sample_set: SampleSet, names: list[str], expected: Mapping[str, Array], count: int, variant: str | None
+    ) -> None:
+        self.tolerances = {name: sample_set.tolerance(name, variant=variant) or DEFAULT_TOLERANCE for name in expected}
+        self.errors = dict.fromkeys(expected, 0.0)  # output -> the largest difference until now
+        self._sample_set = sample_set
+        self._expected = expected
+        self._labels = _labels(sample_set, count)
+        self._presenter = _Presenter(sample_set, names)
+
+    def result(self, index: int, outputs: Mapping[str, Any], latency_s: float) -> SampleResult:
+        """What came out of sample ``index``, whose own outputs these are."""
+        wanted = {name: _one(name, value, index, self._sample_set) for name, value in self._expected.items()}
+        for name, array in wanted.items():
+            self.errors[name] = max(self.errors[name], largest_difference(outputs[name], array))
+        fits = [is_within(outputs[name], array, self.tolerances[name]) for name, array in wanted.items()]
+        return SampleResult(
+            index=index,
+            shown=self._presenter.text(outputs),
+            label=None if self._labels is None else self._presenter.label(self._labels[index]),
+            latency_s=latency_s,
+            is_expected=all(fits) if fits else None,
+        )
 
 
 class _Presenter:

@@ -176,10 +176,7 @@ def add_variant(
         provider_options=provider_options,
     )
     package = open_package(target)
-    if share_weights == SharedLayout.SHARED_ASSETS:
-        check_can_have_assets(package)
-    elif not isinstance(share_weights, bool):
-        raise UsageError(f"share_weights is {quoted(share_weights)}; True, False or 'shared-assets' was expected")
+    _check_can_share(package, share_weights)
     _check_is_outside(target, wanted.model)
     (prepared,) = prepare_variants([wanted], notify)
     with lock_package(target, on_wait=notify):
@@ -194,11 +191,7 @@ def add_variant(
             commit(change)
         if share_weights == SharedLayout.SHARED_ASSETS:
             added = (component, prepared.name)
-            report = carry_out_assets(open_package(target), only=[added], operations=operations, progress=progress)
-            reasons = [each.reason for each in report.left_out]
-            shared = f"shares its weights: {report.saved_nbytes} bytes saved"
-            unshared = f"shares no weights: {reasons[0] if reasons else 'no other variant has the same'}"
-            notify(f"variant {quoted(prepared.name)} {shared if report.moved else unshared}")
+            notify(_share_as_assets(open_package(target), added, operations=operations, progress=progress))
         return open_package(target)
 
 
@@ -229,6 +222,25 @@ def remove_variant(
         change = _removing(package, _component_of(package, component), variant)
         commit_change(target, change, operations=operations)
         return open_package(target)
+
+
+def _check_can_share(package: PackageInfo, share_weights: bool | str) -> None:
+    """UsageError for a value that is none of :func:`add_variant`'s, or where the package can have no shared assets."""
+    if share_weights == SharedLayout.SHARED_ASSETS:
+        check_can_have_assets(package)
+    elif not isinstance(share_weights, bool):
+        raise UsageError(f"share_weights is {quoted(share_weights)}; True, False or 'shared-assets' was expected")
+
+
+def _share_as_assets(
+    package: PackageInfo, added: tuple[str, str], *, operations: FileOperations | None, progress: Progress | None
+) -> str:
+    """Puts what the new variant, (component, name), shares with others into shared assets; says what came of it."""
+    report = carry_out_assets(package, only=[added], operations=operations, progress=progress)
+    reasons = [each.reason for each in report.left_out]
+    shared = f"shares its weights: {report.saved_nbytes} bytes saved"
+    unshared = f"shares no weights: {reasons[0] if reasons else 'no other variant has the same'}"
+    return f"variant {quoted(added[1])} {shared if report.moved else unshared}"
 
 
 def _adding(

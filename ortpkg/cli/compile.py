@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,9 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode
+
+if TYPE_CHECKING:
+    from ortpkg.authoring.compile_variants import CompiledVariant
 
 
 def command(
@@ -83,31 +86,37 @@ def command(
         made = compile_package(package, wishes, notify=output.warning, on_commit=interrupts.too_late)
     duration_s = time.perf_counter() - start
     if as_json:
-        rows = [
-            {
-                "component": each.component,
-                "variant": each.name,
-                "source": each.source,
-                "directory": each.folder,
-                "constraints": {
-                    "ep": each.entry.constraints.ep,
-                    "device": each.entry.constraints.device,
-                    "architecture": each.entry.constraints.architecture,
-                    "ep_compatibility_info": each.entry.constraints.ep_compatibility_info,
-                },
-                "partitions": each.compiled.partitions,
-                "other_nodes": each.compiled.other_nodes,
-            }
-            for each in made
-        ]
-        output.json("compile", {"variants": rows, "duration_s": duration_s})
-        return ExitCode.DONE
-    for each in made:
-        left = f", {each.compiled.other_nodes} nodes left to other EPs" if each.compiled.other_nodes else ""
-        plural = "" if each.compiled.partitions == 1 else "s"
-        output.line(
-            f"{each.component}/{each.name}: {each.compiled.partitions} compiled partition{plural}{left}, from "
-            f"{each.source}, in {each.folder}"
-        )
-    output.note(f"compiled in {duration_text(duration_s)}")
+        output.json("compile", {"variants": [_variant_json(each) for each in made], "duration_s": duration_s})
+    else:
+        for each in made:
+            output.line(_variant_line(each))
+        output.note(f"compiled in {duration_text(duration_s)}")
     return ExitCode.DONE
+
+
+def _variant_json(made: CompiledVariant) -> dict[str, Any]:
+    constraints = made.entry.constraints
+    return {
+        "component": made.component,
+        "variant": made.name,
+        "source": made.source,
+        "directory": made.folder,
+        "constraints": {
+            "ep": constraints.ep,
+            "device": constraints.device,
+            "architecture": constraints.architecture,
+            "ep_compatibility_info": constraints.ep_compatibility_info,
+        },
+        "partitions": made.compiled.partitions,
+        "other_nodes": made.compiled.other_nodes,
+    }
+
+
+def _variant_line(made: CompiledVariant) -> str:
+    compiled = made.compiled
+    left = f", {compiled.other_nodes} nodes left to other EPs" if compiled.other_nodes else ""
+    plural = "" if compiled.partitions == 1 else "s"
+    return (
+        f"{made.component}/{made.name}: {compiled.partitions} compiled partition{plural}{left}, from {made.source}, "
+        f"in {made.folder}"
+    )

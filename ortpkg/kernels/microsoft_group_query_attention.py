@@ -219,6 +219,44 @@ def _fill(cache: Tensor, past: Tensor | None, new: Tensor, lengths: _Lengths) ->
         cache[index, :, stop:] = 0
 
 
+def _scores(attributes: _Attributes, size: int, sinks: Tensor | None, wide: np.dtype[Any]) -> GroupedScores:
+    """How keys are scored by heads of ``size``; a smooth softmax is one with a sink of 0 for each head."""
+    if sinks is None and attributes.is_smooth:
+        sinks = np.zeros(attributes.heads, wide)
+    return GroupedScores(
+        scale=attributes.scale or 1 / math.sqrt(size),
+        softcap=attributes.softcap,
+        is_causal=attributes.is_causal,
+        window=attributes.window,
+        sinks=sinks,
+        captures_weights=attributes.qk_output == _QK_WEIGHTS,
+    )
+
+
+def _sequences(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    lengths: _Lengths,
+    bias: Tensor | None,
+    out: Tensor,
+    capture: Tensor | None,
+) -> list[CachedSequence]:
+    """What is attended to per sequence, as views; ``query`` and ``out`` are (batch, length, heads, size)."""
+    return [
+        CachedSequence(
+            query=query[index].swapaxes(0, 1),
+            key=keys[index, :, :stop],
+            value=values[index, :, :stop],
+            first=lengths.starts[index],
+            bias=None if bias is None else bias[index if bias.shape[0] > 1 else 0],
+            out=out[index].swapaxes(0, 1),
+            capture=None if capture is None else capture[index],
+        )
+        for index, stop in enumerate(lengths.stops)
+    ]
+
+
 @kernel(
     "GroupQueryAttention",
     since=(1,),
@@ -283,30 +321,8 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         if wants[3]:
             capture = context.output(3, (batch, heads, new, lengths.total), dtype)
             capture[...] = 0
-        if sinks is None and attributes.is_smooth:
-            sinks = np.zeros(heads, wide)
-        scores = GroupedScores(
-            scale=attributes.scale or 1 / math.sqrt(size),
-            softcap=attributes.softcap,
-            is_causal=attributes.is_causal,
-            window=attributes.window,
-            sinks=sinks,
-            captures_weights=attributes.qk_output == _QK_WEIGHTS,
-        )
-        results = out.reshape(batch, new, heads, size).swapaxes(1, 2)
-        sequences = [
-            CachedSequence(
-                query=q[index].swapaxes(0, 1),
-                key=keys[index, :, :stop],
-                value=values[index, :, :stop],
-                first=lengths.starts[index],
-                bias=None if bias is None else bias[index if bias.shape[0] > 1 else 0],
-                out=results[index],
-                capture=None if capture is None else capture[index],
-            )
-            for index, stop in enumerate(lengths.stops)
-        ]
-        attend_grouped(sequences, scores, wide, context.check_cancelled)
+        sequences = _sequences(q, keys, values, lengths, bias, out.reshape(q.shape), capture)
+        attend_grouped(sequences, _scores(attributes, size, sinks, wide), wide, context.check_cancelled)
         present = (keys if wants[1] else None, values if wants[2] else None, capture)
         return (out, *present)[: len(info.node.outputs)] if len(info.node.outputs) > 1 else out
 
