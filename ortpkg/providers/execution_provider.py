@@ -22,6 +22,7 @@ from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.ep_context_options import EpContextOptions
+from ortpkg.providers.graph_engine import GraphEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +150,8 @@ class ExecutionProvider:
         self.options: dict[str, str] = dict(options or {})
         #: What the session says about compiled contexts; it sets it before it asks for capabilities.
         self.ep_context = EpContextOptions()
+        #: The session's engine, for partitions that are graphs of kernels; it sets it before it asks for capabilities.
+        self.graph_engine: GraphEngine | None = None
         self._ep_devices = tuple(ep_devices)
 
     @property

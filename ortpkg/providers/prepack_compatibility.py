@@ -1,6 +1,6 @@
 """The compatibility string of prepacked contexts: written by the provider, rated by its factory; nothing heavy here.
 
-``prepack;layout=1;architecture=x86_64;version=0.1.0``
+``prepack;layout=2;architecture=x86_64;version=0.1.0``
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.version import __version__
 
 _KIND = "prepack"
-#: Equal to ``kernels.op_kernel.KERNEL_LAYOUT_VERSION``, which loads numpy.
-LAYOUT_VERSION = 1
+#: Equal to ``kernels.op_kernel.KERNEL_LAYOUT_VERSION``, which loads numpy. Contexts hold optimized graphs, so that it
+#: goes up too when an operator that fusions put in changes its meaning.
+LAYOUT_VERSION = 2
 _ALIASES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 _LONGEST_INFO = 1000
 

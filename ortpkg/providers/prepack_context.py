@@ -1,6 +1,7 @@
 """What is kept of a prepacked partition, as parts of a context: its graph, and each large constant on its own.
 
-``graph`` is an ONNX model that has the partition's nodes and small constants; large constants are among its inputs.
+``graph`` is an ONNX model that has the optimized partition's nodes, with the types that were inferred for their values,
+and small constants; large constants are among its inputs.
 ``weight:<name>`` is one of those, ``packed:<node position>:<name>`` what a kernel made of its constants, both as the
 bytes of a C-contiguous array; ``layouts`` says, as JSON, types and shapes of the latter. Parts with equal bytes are
 stored once, so that partitions, and models of a group, share weights.
@@ -18,17 +19,18 @@ from typing import Any
 import numpy as np
 import onnx
 
+from ortpkg.ep_names import PREPACK_EP
 from ortpkg.errors import EpContextError, ModelError, quoted
 from ortpkg.graph.graph import ArrayInitializer, Graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, to_model_proto
 from ortpkg.graph.types import ElementType, TensorType, element_type_of, numpy_dtype
-from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.execution_provider import FusedNode
-from ortpkg.providers.prepack_partition import PrepackedPartition
+from ortpkg.providers.graph_engine import GraphEngine
+from ortpkg.providers.prepack_partition import PrepackedPartition, PrepackKernels
 
 _IR_VERSION = 10
 #: Smaller constants stay in the graph: each part begins on a page of its own.
@@ -65,7 +67,7 @@ def parts_of(partition: PrepackedPartition) -> dict[str, Part]:
 
 
 def partition_from(
-    entry: ContextEntry, fused: FusedNode, registry: KernelRegistry, *, ep_name: str
+    entry: ContextEntry, fused: FusedNode, engine: GraphEngine, kernels: PrepackKernels
 ) -> PrepackedPartition:
     """The partition that :func:`parts_of` took apart, its weights where the context has them.
 
@@ -75,11 +77,11 @@ def partition_from(
         graph = load_model(bytes(entry.parts[_GRAPH])).graph
         _add_weights(graph, entry.parts)
         _check_signature(graph, fused)
-        return PrepackedPartition(graph, registry, _packed_arrays(entry.parts))
+        return PrepackedPartition(graph, engine, kernels, _packed_arrays(entry.parts))
     except (ModelError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise EpContextError(
-            f"the context of partition {quoted(entry.name)} is not what {ep_name} writes: {error}",
-            ep_name=ep_name,
+            f"the context of partition {quoted(entry.name)} is not what {PREPACK_EP} writes: {error}",
+            ep_name=PREPACK_EP,
             partition_name=entry.name,
         ) from error
 

@@ -1,9 +1,10 @@
 """A small compiling execution provider without dependencies: our own kernels, prepared once and kept.
 
-It takes every node for which we have a kernel. To compile is to fold constants and to let each kernel lay out its
-weights; the context holds the result, so that a session made from it maps its weights from the file and computes
-nothing beforehand. It is the example of docs/plugins.md for authors of compiling execution providers, and what the
-EPContext design is tested with where no accelerator is at hand.
+It takes every node for which we have a kernel. To compile is to take the partition through the session's graph
+transformers, constant folding and all fusions, and to let each kernel lay out its weights. The context holds the
+result, so that a session made from it maps its weights from the file, computes nothing beforehand, and runs as the
+same nodes do on the embedded CPU provider. It is the example of docs/plugins.md for authors of compiling execution
+providers, and what the EPContext design is tested with where no accelerator is at hand.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import PREPACK_EP
+from ortpkg.errors import CompileError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.schemas import resolve_since_version
 from ortpkg.graph.types import ElementType, TensorType
@@ -21,9 +23,10 @@ from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProv
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.execution_provider import FusedNode, GraphViewer
+from ortpkg.providers.graph_engine import GraphEngine
 from ortpkg.providers.prepack_compatibility import compatibility_info, machine_architecture
 from ortpkg.providers.prepack_context import partition_from, parts_of
-from ortpkg.providers.prepack_partition import PrepackedPartition, fold_constants
+from ortpkg.providers.prepack_partition import PrepackedPartition, PrepackKernels
 
 #: No function of their inputs: what is computed once would be the same in every run.
 _RANDOM = frozenset({
@@ -33,7 +36,7 @@ _NO_TENSOR = (ElementType.STRING, ElementType.UNDEFINED)
 
 
 class PrepackExecutionProvider(CompilingProvider):
-    """Runs partitions node by node on our kernels, with constants folded and weights in kernel layout."""
+    """Runs partitions on our kernels, optimized, with weights in kernel layout."""
 
     backend = "prepack"
     context_sources = (PREPACK_EP, "prepack")
@@ -41,6 +44,8 @@ class PrepackExecutionProvider(CompilingProvider):
     def __init__(self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None) -> None:
         super().__init__(PREPACK_EP, ep_devices=ep_devices, options=options)
         self._registry = cpu_kernel_registry()
+        self._kernels = PrepackKernels(self._registry)
+        self._partitions: list[PrepackedPartition] = []
 
     def supported_nodes(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
@@ -49,12 +54,13 @@ class PrepackExecutionProvider(CompilingProvider):
         return [node.index for node in viewer.nodes if self._is_supported(viewer.graph, node, types_of)]
 
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+        engine = self._engine()
         graph = copied_graph(fused.body)
-        fold_constants(graph, self._registry)
-        return PrepackedPartition(graph, self._registry)
+        engine.optimize(graph, self._kernels)
+        return self._opened(PrepackedPartition(graph, engine, self._kernels))
 
     def describe_environment(self) -> ContextDescriptor:
-        """The layout of the kernels and the architecture: nothing else changes what a context means."""
+        """The layout, of which the operators of our fusions are a part, and the architecture: all that a context is."""
         return ContextDescriptor(
             ep=self.name,
             sdk_version=f"kernel layout {KERNEL_LAYOUT_VERSION}",
@@ -68,11 +74,24 @@ class PrepackExecutionProvider(CompilingProvider):
         return parts_of(compiled)
 
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
-        return partition_from(entry, fused, self._registry, ep_name=self.name)
+        return self._opened(partition_from(entry, fused, self._engine(), self._kernels))
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:
         del graph
         return compatibility_info()
+
+    def close(self) -> None:
+        for partition in self._partitions:
+            partition.release()
+
+    def _opened(self, partition: PrepackedPartition) -> PrepackedPartition:
+        self._partitions.append(partition)
+        return partition
+
+    def _engine(self) -> GraphEngine:
+        if self.graph_engine is None:
+            raise CompileError(f"{self.name} computes with the engine of a session, and has none", ep_name=self.name)
+        return self.graph_engine
 
     def _is_supported(self, graph: Graph, node: Node, types_of: Callable[[Node], Mapping[str, ElementType]]) -> bool:
         if (

@@ -19,6 +19,7 @@ import pytest
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.errors import CompileError
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
 from ortpkg.providers import partition_digests as digests
 from ortpkg.providers.compiling_provider import CompiledPartition
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
@@ -298,7 +299,7 @@ def test_the_command_lists_explains_and_clears(
     assert "PrepackExecutionProvider" in said("list")
     assert "partition Prepack__0: in the cache" in said("why", str(model), "--ep", "prepack")
     told = json.loads(said("list", "--json"))
-    assert told["entries"][0]["descriptor"]["sdk_version"] == "kernel layout 1"
+    assert told["entries"][0]["descriptor"]["sdk_version"] == f"kernel layout {KERNEL_LAYOUT_VERSION}"
     assert said("clear", "--ep", "openvino") == "0 contexts deleted\n"
     assert said("clear", "--keep", "1GB") == "0 contexts deleted\n"
     assert said("clear") == "1 context deleted\n"

@@ -30,6 +30,7 @@ from ortpkg.errors import (
     UnknownComponentError,
 )
 from ortpkg.providers.ep_context_file import open_context_file
+from ortpkg.providers.prepack_compatibility import LAYOUT_VERSION
 from tests.ep_context.compiling import WIDTH, compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
@@ -41,7 +42,7 @@ def test_a_compiled_variant_has_constraints_of_the_ep_and_is_chosen_and_runs(pac
     constraints = opened.component().variant("plain-prepack").constraints  # type: ignore[union-attr]
     assert (constraints.ep, constraints.device) == ("PrepackExecutionProvider", "cpu")
     assert constraints.architecture in {"x86_64", "aarch64"}
-    assert constraints.ep_compatibility_info.startswith("prepack;layout=1;")  # type: ignore[union-attr]
+    assert constraints.ep_compatibility_info.startswith(f"prepack;layout={LAYOUT_VERSION};")  # type: ignore[union-attr]
     assert ortpkg.verify(package).is_intact
     best = opened.best_variant()
     assert best.name == "plain-prepack"

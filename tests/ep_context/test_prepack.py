@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,15 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.errors import CancelledError, EpContextError, LimitExceededError, RunError, StatusCode
+from ortpkg.errors import CancelledError, CompileError, EpContextError, LimitExceededError, RunError, StatusCode
+from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels import op_kernel, quantization
 from ortpkg.providers import prepack_compatibility
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import Part, open_context_file, write_context_file
+from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.prepack_execution_provider import PrepackExecutionProvider
+from ortpkg.session import lent_engine
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import GraphOptimizationLevel, RunOptions, SessionOptions
 from tests.ep_context.conftest import EXPECTED, X
@@ -92,6 +96,152 @@ def test_constants_are_folded_even_where_the_engine_folds_nothing(tmp_path: Path
     assert [tensor.name for tensor in graph.initializer] == ["t"]
     x = np.array([1, 1], np.float32)
     np.testing.assert_array_equal(session_of(tmp_path / "net_ctx.onnx").run(None, {"x": x})[0], [17, 37])
+
+
+#: A product with a bias and an activation, a normalization spelled out, and batch normalization after a convolution.
+FUSIBLE = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[2, 3, 8, 8] x) => (float[2, 4] y)
+<int64[1] axis = {-1}, float two = {2}, float tiny = {0.00001}, float[4] scale = {1, 2, 3, 4},
+ float[4] shift = {4, 3, 2, 1}, float[4] mean = {0.5, 0.25, 0, 1}, float[4] variance = {1, 2, 1, 2}>
+{
+    c = Conv<pads = [1, 1, 1, 1]>(x, filter)
+    n = BatchNormalization(c, scale, shift, mean, variance)
+    r = Relu(n)
+    p = GlobalAveragePool(r)
+    f = Flatten(p)
+    m = MatMul(f, w)
+    b = Add(m, shift)
+    a = Tanh(b)
+    u = ReduceMean(a, axis)
+    d = Sub(a, u)
+    q = Pow(d, two)
+    v = ReduceMean(q, axis)
+    e = Add(v, tiny)
+    s = Sqrt(e)
+    z = Div(d, s)
+    t = Mul(z, scale)
+    y = Add(t, shift)
+}"""
+
+
+def fusible_model(tmp_path: Path) -> Path:
+    generator = np.random.default_rng(5)
+    return saved(
+        tmp_path,
+        FUSIBLE,
+        filter=generator.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        w=generator.standard_normal((4, 4)).astype(np.float32),
+    )
+
+
+def kept_graph(context: Path) -> onnx.GraphProto:
+    """The graph of a context with one partition."""
+    file = open_context_file(binary_of(context), ep_name=NAME)
+    (name,) = file.names
+    return onnx.load_from_string(bytes(file.entry(name).parts["graph"])).graph
+
+
+@pytest.mark.requirement("E36")
+@pytest.mark.parametrize("level", [GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_ALL])
+def test_a_context_holds_what_a_session_at_the_highest_level_would_run(
+    tmp_path: Path, level: GraphOptimizationLevel
+) -> None:
+    path = fusible_model(tmp_path)
+    plain = SessionOptions()
+    plain.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    x = np.random.default_rng(6).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    expected = InferenceSession(path, plain).run(None, {"x": x})[0]
+    optimized = [node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node]
+    assert len(optimized) < len(onnx.load(path).graph.node) - 7
+
+    options = options_of(ep_context_enable="1")
+    options.graph_optimization_level = level
+    session_of(path, options).close()
+    context = tmp_path / "net_ctx.onnx"
+    assert [node.op_type for node in kept_graph(context).node] == optimized
+    np.testing.assert_array_equal(session_of(context).run(None, {"x": x})[0], expected)
+
+
+def test_nothing_is_optimized_again_where_a_context_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fusible_model(tmp_path)
+    context = compiled(path)
+
+    def fail(*_arguments: object) -> None:
+        raise AssertionError("the partition is optimized again")
+
+    monkeypatch.setattr(lent_engine.SessionGraphEngine, "optimize", fail)
+    session_of(context)
+    with pytest.raises(CompileError, match="optimized again"):
+        session_of(path)
+
+
+def chain_model(tmp_path: Path) -> Path:
+    steps = "  ".join(f"v{i + 1} = {'Sin' if i % 2 else 'Exp'}(v{i})" for i in range(7))
+    return saved(
+        tmp_path,
+        f"""<ir_version: 10, opset_import: ["" : 21]>
+    g (float[N] v0) => (float[N] v8) {{ {steps}  v8 = Cos(v7) }}""",
+    )
+
+
+def test_a_run_takes_no_memory_but_that_of_its_outputs(tmp_path: Path) -> None:
+    session = session_of(compiled(chain_model(tmp_path)))
+    x = np.linspace(-1, 1, 1 << 18, dtype=np.float32)
+    for _ in range(2):  # the first run of a shape lays its memory out, the second takes it
+        session.run(None, {"v0": x})
+    tracemalloc.start()
+    try:
+        session.run(None, {"v0": x})
+        _, peak_nbytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert x.nbytes <= peak_nbytes < 1.5 * x.nbytes
+
+
+def test_a_closed_session_keeps_no_memory(tmp_path: Path) -> None:
+    session = session_of(compiled(chain_model(tmp_path)))
+    x = np.linspace(-1, 1, 1 << 18, dtype=np.float32)
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            session.run(None, {"v0": x})
+        open_nbytes, _ = tracemalloc.get_traced_memory()
+        session.close()
+        closed_nbytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert open_nbytes >= x.nbytes
+    assert closed_nbytes < x.nbytes / 4
+
+
+def test_every_size_of_a_dynamic_dimension_is_right(tmp_path: Path) -> None:
+    path = chain_model(tmp_path)
+    session, plain = session_of(compiled(path)), InferenceSession(path)
+    for size in (5, 1, 5, 300, 1, 0, 300):
+        x = np.linspace(-1, 1, size, dtype=np.float32)
+        np.testing.assert_array_equal(session.run(None, {"v0": x})[0], plain.run(None, {"v0": x})[0])
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 40])
+def test_shapes_that_a_context_lies_about_harm_nothing(tmp_path: Path, size: int) -> None:
+    path = chain_model(tmp_path)
+    context = compiled(path)
+
+    def change(parts: dict[str, Part]) -> None:
+        proto = onnx.load_from_string(bytes(parts["graph"]))
+        for value in proto.graph.value_info:
+            value.type.tensor_type.shape.dim[0].dim_value = size
+        parts["graph"] = proto.SerializeToString()
+
+    rewritten(context, change)
+    session, x = session_of(context), np.linspace(-1, 1, 100, dtype=np.float32)
+    if size == 1 << 40:
+        with pytest.raises(LimitExceededError, match="memory limit"):
+            session.run(None, {"v0": x})
+        return
+    expected = InferenceSession(path).run(None, {"v0": x})[0]
+    for _ in range(3):
+        np.testing.assert_array_equal(session.run(None, {"v0": x})[0], expected)
 
 
 def integer_model(tmp_path: Path) -> Path:
@@ -170,6 +320,28 @@ def test_a_context_with_another_signature_is_an_invalid_graph(tmp_path: Path) ->
     rewritten(context, change)
     with pytest.raises(EpContextError, match=r"it has 2 inputs and 1 outputs, the node 1 and 1"):
         session_of(context)
+
+
+def test_a_context_with_sub_graphs_is_an_invalid_graph(tmp_path: Path) -> None:
+    context = compiled(integer_model(tmp_path))
+
+    def change(parts: dict[str, Part]) -> None:
+        other = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (uint8[2, 64] x, int8[64, 32] w) => (int32[2, 32] y) <bool c = {1}>
+        { y = If(c) <then_branch = t () => (int32[2, 32] p) { p = MatMulInteger(x, w) },
+                     else_branch = e () => (int32[2, 32] q) { q = MatMulInteger(x, w) }> }""")
+        parts["graph"] = other.SerializeToString()
+
+    rewritten(context, change)
+    with pytest.raises(EpContextError, match="has sub-graphs"):
+        session_of(context)
+
+
+def test_it_needs_the_engine_of_a_session(tmp_path: Path) -> None:
+    model = load_model(integer_model(tmp_path))
+    fused = FusedNode(node=next(model.graph.nodes), body=model.graph)
+    with pytest.raises(CompileError, match="the engine of a session"):
+        PrepackExecutionProvider().compile_partition(fused)
 
 
 def test_a_context_that_becomes_shorter_under_an_open_session_is_an_error_and_no_crash(tmp_path: Path) -> None:
@@ -258,7 +430,8 @@ def test_the_version_of_the_layout_is_the_kernels() -> None:
 def test_the_descriptor_names_what_matters_and_nothing_else() -> None:
     found = PrepackExecutionProvider(options={"anything": "1"}).describe_environment()
     architecture = prepack_compatibility.machine_architecture()
-    assert found == ContextDescriptor(ep=NAME, sdk_version="kernel layout 1", device="CPU", architecture=architecture)
+    layout = f"kernel layout {op_kernel.KERNEL_LAYOUT_VERSION}"
+    assert found == ContextDescriptor(ep=NAME, sdk_version=layout, device="CPU", architecture=architecture)
 
 
 def test_an_isolated_session_runs_it_in_this_process(model: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
-from ortpkg.session import session_state
+from ortpkg.session import graph_planner, session_state, transformation
 from ortpkg.session.options import GraphOptimizationLevel
 from ortpkg.session.session_state import create_session_state
 from tests.session.conftest import model_of, options_of
@@ -87,23 +88,26 @@ def test_stages_run_in_order_and_sub_graphs_are_planned_before_the_graph_around_
 ) -> None:
     stages: list[str] = []
 
-    def spied(name: str, label: Callable[..., str]) -> None:
-        original = getattr(session_state, name)
+    def spied(module: ModuleType, name: str, label: Callable[..., str]) -> None:
+        original = getattr(module, name)
 
         def spy(*arguments: Any, **options: Any) -> Any:
             stages.append(label(*arguments))
             return original(*arguments, **options)
 
-        monkeypatch.setattr(session_state, name, spy)
+        monkeypatch.setattr(module, name, spy)
 
     def planned(viewer: Any, *_rest: Any) -> str:
         graph: Graph = viewer.graph
         return f"plan {graph.name}"
 
-    spied("infer_types", lambda _model: "infer")
-    spied("apply_transformers", lambda _model, level, _context: f"transform {TransformLevel(level).name}")
-    spied("partition_graph", lambda *_: "partition")
-    spied("create_execution_plan", planned)
+    spied(session_state, "infer_types", lambda _model: "infer")
+    spied(transformation, "infer_types", lambda _model: "infer")
+    spied(
+        transformation, "apply_transformers", lambda _model, level, _context: f"transform {TransformLevel(level).name}"
+    )
+    spied(session_state, "partition_graph", lambda *_: "partition")
+    spied(graph_planner, "create_execution_plan", planned)
     create_session_state(load_model(model_of(BRANCHES)), options_of(), [CPUExecutionProvider()])
 
     assert [stage for stage in stages if stage != "infer"] == [

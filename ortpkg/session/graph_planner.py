@@ -1,0 +1,165 @@
+"""Plans a partitioned graph: execution plan, allocation plan, memory pattern, then kernels and weights.
+
+Sub-graphs (If, Loop, Scan) are planned before the graph around them is put together (requirements P04, P05, M20).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.engine.allocation_planner import AllocationPlan
+from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
+from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, OrtDevice, create_execution_plan
+from ortpkg.engine.fused_kernel import FusedKernel, fused_compute
+from ortpkg.engine.graph_partitioner import find_kernels
+from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
+from ortpkg.engine.memory_planning import plan_memory
+from ortpkg.engine.parallel_executor import ParallelExecutor
+from ortpkg.engine.plan_verifier import verify_plan
+from ortpkg.engine.profiler import Profiler
+from ortpkg.engine.run_gate import RunGate
+from ortpkg.engine.sequential_executor import execute_sequentially
+from ortpkg.engine.value_sizes import value_sizes
+from ortpkg.engine.workspace import WorkspacePool
+from ortpkg.graph.byte_source import MappedFile
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.inference_guards import all_graphs
+from ortpkg.graph.topology import topological_order
+from ortpkg.kernels.op_kernel import Compute
+from ortpkg.kernels.op_kernel_info import make_compute
+from ortpkg.providers.execution_provider import Allocator, ExecutionProvider, GraphViewer
+from ortpkg.providers.graph_engine import InfoOf
+from ortpkg.session.options import STRICT_FUSED_NODES_ENTRY, VERIFY_PLAN_ENTRY, SessionOptions
+
+
+class GraphPlanner:
+    """Plans a partitioned graph and, before it, the sub-graphs of its nodes.
+
+    Attributes:
+        releases: what frees the states of compiled partitions, in order of creation.
+    """
+
+    def __init__(
+        self,
+        options: SessionOptions,
+        providers: Sequence[ExecutionProvider],
+        fused: Mapping[Node, FusedKernel],
+        profiler: Profiler | None = None,
+        threads: ThreadPoolExecutor | None = None,
+        *,
+        info_of: InfoOf | None = None,
+    ) -> None:
+        """
+        Args:
+            options: of the session.
+            providers: whose kernels the nodes run on.
+            fused: the compiled partition behind each fused node.
+            profiler: of the session, where it profiles.
+            threads: of parallel execution.
+            info_of: what the kernel factory of a node sees, where that is more than the graph says. A graph planned so
+                is a part of another, which lets runs in and checks files.
+        """
+        self._options = options
+        self._providers = providers
+        self._fused = fused
+        self._profiler = profiler
+        self._threads = threads
+        self._info_of = info_of
+        self._allocators = {provider.name: provider.create_allocator() for provider in providers}
+        self._devices = {name: OrtDevice(a.name, a.alignment) for name, a in self._allocators.items()}
+        self._allocator_of: dict[OrtDevice, Allocator] = {
+            self._devices[name]: allocator for name, allocator in self._allocators.items()
+        }
+        self.releases: list[Callable[[], None]] = []
+
+    def plan(self, graph: Graph) -> ExecutableGraph:
+        """Execution plan, allocation plan, memory pattern, verified if asked for; then kernels and weights."""
+        subgraphs = {
+            (node.index, attribute): self.plan(subgraph)
+            for node in graph.nodes
+            if node not in self._fused
+            for attribute, subgraph in node.subgraphs.items()
+        }
+        is_parallel = self._threads is not None and graph.parent is None
+        kernels = find_kernels(graph, self._providers, self._fused)
+        plan = create_execution_plan(GraphViewer(graph, topological_order(graph)), self._devices, kernels)
+        allocation = plan_memory(
+            plan,
+            value_sizes(graph, plan),
+            enable_reuse=self._options.enable_mem_reuse,
+            parallel=is_parallel,
+            has_pattern=self._options.enable_mem_pattern,
+        )
+        patterns = trace_static_shapes(plan, allocation).generate_patterns()
+        if self._options.config_entries.get(VERIFY_PLAN_ENTRY) == "1":
+            verify_plan(plan, allocation, patterns)
+        traces_runs = graph.parent is None and needs_run_trace(allocation)
+        pool = None
+        if self._options.enable_mem_pattern and not is_parallel and (traces_runs or patterns.peak_size):
+            pool = self._workspace_pool(allocation)
+            if not traces_runs:
+                pool.add_pattern(STATIC_SIGNATURE, patterns)
+        return ExecutableGraph(
+            plan=plan,
+            allocation=allocation,
+            computes=[self._compute(graph, graph.node(step.node_index), step) for step in plan.steps],
+            constants={plan.values.index_of(name): value.numpy() for name, value in graph.initializers.items()},
+            subgraphs={
+                key: Subgraph(executable, self._captures(plan, executable)) for key, executable in subgraphs.items()
+            },
+            execute=self._executor(plan) if is_parallel else execute_sequentially,
+            pool=pool,
+            traces_runs=traces_runs,
+            gate=RunGate(_mapped_files(graph)) if graph.parent is None and self._info_of is None else None,
+        )
+
+    @staticmethod
+    def _captures(plan: ExecutionPlan, subgraph: ExecutableGraph) -> tuple[int, ...]:
+        """Where a sub-graph finds its outer values among those of the graph around it."""
+        names = (subgraph.plan.values.name_of(index) for index in subgraph.plan.outer_values)
+        return tuple(plan.values.index_of(name) for name in names)
+
+    def _executor(self, plan: ExecutionPlan) -> Execute:
+        assert self._threads is not None
+        return ParallelExecutor(plan, self._threads, parallel_threads(self._options))
+
+    def _workspace_pool(self, allocation: AllocationPlan) -> WorkspacePool:
+        return WorkspacePool(allocation, self._allocate_block, keeps_blocks=self._options.enable_cpu_mem_arena)
+
+    def _allocate_block(self, device: OrtDevice, nbytes: int) -> npt.NDArray[np.uint8]:
+        return self._allocator_of[device].allocate(nbytes)
+
+    def _compute(self, graph: Graph, node: Node, step: NodeStep) -> Compute:
+        """The node's compute function; for a fused node, with a state that is released when the session closes."""
+        fused = self._fused.get(node)
+        if fused is None:
+            info = None if self._info_of is None else self._info_of(graph, node)
+            compute = make_compute(graph, node, step.kernel, info)
+        else:
+            state = fused.compute_info.create_state(node.name)
+            self.releases.append(partial(fused.compute_info.release_state, state))
+            is_strict = self._options.config_entries.get(STRICT_FUSED_NODES_ENTRY) == "1"
+            compute = fused_compute(fused, state, is_strict=is_strict)
+        return compute if self._profiler is None else self._profiler.profiled(compute, step)
+
+
+def _mapped_files(graph: Graph) -> list[MappedFile]:
+    """The files that weights are mapped from, each once."""
+    found: dict[int, MappedFile] = {}
+    for current in all_graphs(graph):
+        for initializer in current.initializers.values():
+            source = getattr(initializer, "source", None)
+            if isinstance(source, MappedFile):
+                found[id(source)] = source
+    return list(found.values())
+
+
+def parallel_threads(options: SessionOptions) -> int:
+    """How many nodes may run at the same time in parallel execution."""
+    return options.inter_op_num_threads or os.cpu_count() or 1

@@ -1,0 +1,56 @@
+"""The engine as a session lends it to its execution providers, for partitions that they compute with kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortpkg.engine.executable_graph import ExecutableGraph
+from ortpkg.engine.execution_frame import NodeContext
+from ortpkg.engine.transformers import TransformLevel
+from ortpkg.graph.graph import Graph
+from ortpkg.graph.model import Model
+from ortpkg.kernels.op_kernel import OpKernelContext, Value
+from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.graph_engine import InfoOf, PlannedGraph
+from ortpkg.session.graph_planner import GraphPlanner
+from ortpkg.session.options import SessionOptions
+from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context
+
+_IR_VERSION = 10
+_HIGHEST = max(TransformLevel)
+
+
+class SessionGraphEngine:
+    """GraphEngine with one session's options.
+
+    Its graphs run in sequence, also in parallel execution: the threads are those that run the fused nodes, and one that
+    waited for another of them could wait for ever.
+    """
+
+    def __init__(self, options: SessionOptions) -> None:
+        self._options = options
+
+    def optimize(self, graph: Graph, kernels: ExecutionProvider) -> None:
+        """Both steps of a session: basic transformers with inference after them, then what comes after partitioning."""
+        model = Model(graph=graph, ir_version=_IR_VERSION)
+        context = transform_context([kernels])
+        transform(model, (TransformLevel.BASIC,), _HIGHEST, context)
+        transform(model, LATER_LEVELS, _HIGHEST, context)
+
+    def plan(self, graph: Graph, kernels: ExecutionProvider, info_of: InfoOf) -> PlannedGraph:
+        return _PlannedGraph(GraphPlanner(self._options, [kernels], {}, info_of=info_of).plan(graph))
+
+
+class _PlannedGraph:
+    """A planned graph inside a fused node."""
+
+    def __init__(self, executable: ExecutableGraph) -> None:
+        self._executable = executable
+
+    def run(self, inputs: Sequence[Value], context: OpKernelContext) -> list[Value]:
+        assert isinstance(context, NodeContext)  # fused nodes are run by the engine alone
+        return self._executable.run(inputs, (), context.control)
+
+    def release(self) -> None:
+        if self._executable.pool is not None:
+            self._executable.pool.clear()

@@ -1,0 +1,44 @@
+"""Takes a model through the graph transformers of a session's levels, with what they may ask of its providers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ortpkg.engine.constant_evaluator import ConstantEvaluator
+from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
+from ortpkg.graph.graph import Node
+from ortpkg.graph.model import Model
+from ortpkg.graph.shape_inference import infer_types, types_are_known
+from ortpkg.graph.types import ElementType
+from ortpkg.providers.execution_provider import ExecutionProvider
+
+#: What comes after partitioning, in order; before it, the basic level alone.
+LATER_LEVELS = (TransformLevel.EXTENDED, TransformLevel.LAYOUT, TransformLevel.DEFAULT)
+_MOST_FOLDED_NBYTES = 256 << 20
+
+
+def transform(model: Model, levels: Sequence[TransformLevel], highest: int, context: TransformContext) -> None:
+    """Applies those of ``levels`` up to ``highest``, and the default level whatever that is (P17)."""
+    wanted = [level for level in levels if level is TransformLevel.DEFAULT or level <= highest]
+    changes = sum(apply_transformers(model, level, context) for level in wanted)
+    # Folded constants are shapes that inference may follow; fusions say what they make.
+    if changes and not types_are_known(model, with_sizes=TransformLevel.BASIC in wanted):
+        infer_types(model)
+
+
+def transform_context(providers: Sequence[ExecutionProvider], only: frozenset[str] | None = None) -> TransformContext:
+    """What transformers may ask of ``providers``; with ``only``, they leave the nodes of other providers alone."""
+
+    def kernel_exists(node: Node, types: Mapping[str, ElementType]) -> bool:
+        return any(
+            provider.kernel_registry.try_find_kernel(node, types) is not None
+            for provider in providers
+            if provider.kernel_registry is not None and node.execution_provider in {"", provider.name}
+        )
+
+    return TransformContext(
+        evaluate=ConstantEvaluator(providers, memory_limit_nbytes=_MOST_FOLDED_NBYTES),
+        kernel_exists=kernel_exists,
+        execution_providers=only,
+        largest_constant_nbytes=_MOST_FOLDED_NBYTES,
+    )
