@@ -71,7 +71,7 @@ def _scale_and_shift(x: Tensor, factor: Tensor, shift: Tensor, out: Tensor) -> N
         for parameter in (factor, shift)
     ]
     blocks = [(n, slice(first, first + step)) for n in range(x.shape[0]) for first in range(0, channels, step)]
-    with small_ufunc_buffers():
+    with small_ufunc_buffers(x.size):
         for place in blocks:
             own_factor, own_shift = (parameter[place[1]] for parameter in per_channel)
             np.multiply(x[place], own_factor, out=out[place])

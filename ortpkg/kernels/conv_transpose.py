@@ -150,7 +150,7 @@ def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: T
         for i, j in itertools.product(range(down), range(across)):
             np.copyto(target[:, :, i, :, j], tiles[:, i, j])
 
-    with small_ufunc_buffers():
+    with small_ufunc_buffers(out.size):
         for panel in itertools.product(range(x.shape[0]), range(group), range(0, height, rows)):
             run(*panel)
 

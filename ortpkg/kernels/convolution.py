@@ -9,6 +9,7 @@ activation follow each product.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.depthwise_convolution import convolve_depthwise
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
-from ortpkg.kernels.im2col import panels
+from ortpkg.kernels.im2col import padded_image, unroll
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -62,7 +63,7 @@ def convolve(x: Tensor, weights: Filter, windows: Windows, epilogue: Epilogue, z
     """``epilogue(conv(x - zero_point, weights))``, computed in the weights' float type; padding stands for 0."""
     if epilogue.out.size == 0:
         return
-    with small_ufunc_buffers():
+    with small_ufunc_buffers(epilogue.out.size):
         if weights.values.shape[1] == 1 and weights.group > 1 and len(windows.kernel) <= 2:
             convolve_depthwise(x, weights.values, windows, epilogue, zero_point)
             return
@@ -119,18 +120,20 @@ def _by_panels(
     per_group = filters // weights.group
     own = slice(group * per_group, (group + 1) * per_group)
     matrix = weights.values.reshape(filters, -1)[own]
-    row_nbytes = matrix.shape[1] * element_count(windows.output[1:]) * dtype.itemsize
-    for panel in panels(windows, x.shape[1:], min(max(PANEL_NBYTES // max(row_nbytes, 1), 1), windows.output[0])):
-        band, columns = take_scratch(
-            Slot.PANEL, (panel.band_shape(channels), dtype), (panel.column_shape(channels), dtype)
-        )
-        panel.fill_band(x, band, zero_point)
-        panel.unroll(band, columns)
-        target = epilogue.part(image, own, panel.positions)
+    per_row, count = element_count(windows.output[1:]), windows.output[0]
+    step = max(PANEL_NBYTES // max(matrix.shape[1] * per_row * dtype.itemsize, 1), 1)
+    padded = padded_image(x, windows, dtype, zero_point)
+    for start in range(0, count, step):
+        stop = min(start + step, count)
+        (columns,) = take_scratch(Slot.PANEL, ((channels, *windows.kernel, stop - start, *windows.output[1:]), dtype))
+        unroll(padded, windows, start, columns)
+        positions = slice(start * per_row, stop * per_row)
+        target = epilogue.part(image, own, positions)
         np.matmul(matrix, columns.reshape(matrix.shape[1], -1), out=target)
-        epilogue.finish(target, image, own, panel.positions)
+        epilogue.finish(target, image, own, positions)
 
 
+@lru_cache(maxsize=1024)
 def scratch_nbytes(x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int) -> int:
     """At most what a run takes besides the output: a padded image and a panel of unrolled windows."""
     if windows.is_pointwise:

@@ -102,7 +102,7 @@ def scaled_matmul(
         factor, bias, extra: broadcast with the product; None for no bias, nothing extra.
     """
     stacked_product(a, b.values, out)
-    with small_ufunc_buffers():
+    with small_ufunc_buffers(out.size):
         if extra is not None:
             np.add(out, extra, out=out)
         np.multiply(out, factor, out=out)

@@ -99,7 +99,7 @@ def _quantize_floats(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor |
 
     is_flat = x.flags.c_contiguous and out.flags.c_contiguous and scale.size == 1 and (point is None or point.size == 1)
     if not is_flat:
-        with small_ufunc_buffers():
+        with small_ufunc_buffers(x.size):
             quantize(out, x)
         return
     scale, point = scale.reshape(()), point if point is None else point.reshape(())

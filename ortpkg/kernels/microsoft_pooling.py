@@ -161,7 +161,7 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
             means *= factors
             requantization.write(means, target[place])
 
-        with small_ufunc_buffers():
+        with small_ufunc_buffers(out.size):
             for start in range(0, len(codes), step):
                 run(start)
         return out

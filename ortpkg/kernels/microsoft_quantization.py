@@ -87,7 +87,7 @@ def _binary(operation: np.ufunc) -> Compute:
             operation(first, second, out=first)
             requantization.write(first, target[place])
 
-        with small_ufunc_buffers():
+        with small_ufunc_buffers(out.size):
             for place in blocks:
                 run(place)
         return out

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,39 +45,62 @@ def _taps(windows: Windows, axis: int, size: int) -> Iterator[tuple[slice, slice
             yield slice(start, stop), slice(at, at + (stop - start - 1) * stride + 1, stride)
 
 
-def _fold_axis(ufunc: np.ufunc, neutral: Any, x: Tensor, windows: Windows, axis: int, out: Tensor) -> None:
+#: The indices of what joins a fold, behind the first axis: (outputs, inputs).
+_Tap = tuple[tuple[slice, ...], tuple[slice, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """How the windows along one spatial axis are folded.
+
+    Attributes:
+        shape: of a plane afterwards.
+        started: inputs of up to two taps that every window has: the fold needs no neutral element to start from.
+        rest: the others.
+    """
+
+    shape: tuple[int, ...]
+    started: tuple[tuple[slice, ...], ...]
+    rest: tuple[_Tap, ...]
+
+
+@lru_cache(maxsize=1024)
+def _folds(windows: Windows, spatial: tuple[int, ...]) -> tuple[_Fold, ...]:
+    """One per spatial axis, the first axis first: it has whole rows to fold, and leaves less to fold along them."""
+    folds = []
+    for axis, size in enumerate(spatial):
+        before = (slice(None),) * (axis + 1)
+        whole = slice(0, windows.output[axis])
+        taps = sorted(_taps(windows, axis, size), key=lambda tap: tap[0] != whole)
+        started = tuple((*before, inputs) for outputs, inputs in taps[:2] if outputs == whole)
+        rest = tuple(((*before, outputs), (*before, inputs)) for outputs, inputs in taps[len(started) :])
+        folds.append(_Fold((*windows.output[: axis + 1], *spatial[axis + 1 :]), started, rest))
+    return tuple(folds)
+
+
+def _fold_axis(ufunc: np.ufunc, neutral: Any, x: Tensor, fold: _Fold, out: Tensor) -> None:
     """Folds ``ufunc`` over the windows of one spatial axis of ``x`` (C, *spatial) into ``out``."""
-    at = axis + 1
-    before = (slice(None),) * at
-    taps = list(_taps(windows, axis, x.shape[at]))
-    whole = slice(0, windows.output[axis])
-    # Taps that every window has come first: they need no neutral element to start from.
-    taps.sort(key=lambda tap: tap[0] != whole)
-    started = [x[(*before, inputs)] for outputs, inputs in taps[:2] if outputs == whole]
-    if len(started) == 2:
-        ufunc(started[0], started[1], out=out)
-    elif started:
-        np.copyto(out, started[0])
+    if len(fold.started) == 2:
+        ufunc(x[fold.started[0]], x[fold.started[1]], out=out)
+    elif fold.started:
+        np.copyto(out, x[fold.started[0]])
     else:
         out.fill(neutral)
-    for outputs, inputs in taps[len(started) :]:
-        part = out[(*before, outputs)]
-        ufunc(part, x[(*before, inputs)], out=part)
+    for outputs, inputs in fold.rest:
+        part = out[outputs]
+        ufunc(part, x[inputs], out=part)
 
 
 def _pooled(context: OpKernelContext, ufunc: np.ufunc, neutral: Any, x: Tensor, windows: Windows, out: Tensor) -> None:
-    """Folds ``ufunc`` over the windows of ``x``, some planes at a time, the first spatial axis first.
-
-    The first axis has whole rows to fold, and leaves less to fold along them. Narrow floats are folded in float32.
-    """
+    """Folds ``ufunc`` over the windows of ``x``, some planes at a time. Narrow floats are folded in float32."""
     if not out.size:
         return
     planes = x.reshape(-1, *x.shape[2:])
     results = out.reshape(-1, *out.shape[2:])
     dtype = compute_dtype(x.dtype)
-    rank = len(windows.kernel)
-    shapes = [(*windows.output[: axis + 1], *x.shape[3 + axis :]) for axis in range(rank)]
-    largest = max(element_count(shape) for shape in (x.shape[2:], *shapes))
+    folds = _folds(windows, x.shape[2:])
+    rank, shapes = len(folds), [fold.shape for fold in folds]
+    largest = max([element_count(shape) for shape in (x.shape[2:], *shapes)])
     step = max(_BLOCK // largest, 1)
     context.check_allocation((rank + 1) * largest * step * dtype.itemsize)
 
@@ -89,14 +114,14 @@ def _pooled(context: OpKernelContext, ufunc: np.ufunc, neutral: Any, x: Tensor, 
         if not is_wide:
             np.copyto(buffers[0], block)
             block = buffers.pop(0)
-        for axis in range(rank):
+        for axis, fold in enumerate(folds):
             into = target if is_wide and axis == rank - 1 else buffers[axis]
-            _fold_axis(ufunc, neutral, block, windows, axis, into)
+            _fold_axis(ufunc, neutral, block, fold, into)
             block = into
         if not is_wide:
             np.copyto(target, block, casting="unsafe")
 
-    with small_ufunc_buffers():
+    with small_ufunc_buffers(x.size):
         for start in range(0, len(planes), step):
             run(start)
 
@@ -148,6 +173,7 @@ def _max_pool_with_indices(x: Tensor, windows: Windows, out: Tensor, indices: Te
     np.copyto(out, best, casting="unsafe")
 
 
+@lru_cache(maxsize=64)
 def _counts(windows: Windows, spatial: tuple[int, ...], include_pad: bool) -> Tensor:
     """How many elements each window averages: those of the input, with ``include_pad`` those of the padding too."""
     total = np.ones((), np.float32)
@@ -157,6 +183,7 @@ def _counts(windows: Windows, spatial: tuple[int, ...], include_pad: bool) -> Te
         below = np.clip(-((starts + first) // windows.dilations[axis]), 0, windows.kernel[axis])
         until = np.clip(-((starts - size - last) // windows.dilations[axis]), 0, windows.kernel[axis])
         total = total[..., None] * (until - below).astype(np.float32)
+    total.flags.writeable = False
     return total
 
 
@@ -171,7 +198,7 @@ def average_pool(info: OpKernelInfo) -> Compute:
         wide = widened(x)
         sums = out if wide is x else np.empty(out.shape, wide.dtype)
         _pooled(context, np.add, 0, wide, windows, sums)
-        with small_ufunc_buffers():
+        with small_ufunc_buffers(sums.size):
             np.divide(sums, _counts(windows, x.shape[2:], include_pad).astype(sums.dtype), out=sums)
         if sums is not out:
             np.copyto(out, sums, casting="unsafe")

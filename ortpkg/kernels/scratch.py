@@ -16,6 +16,8 @@ import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
 
+#: Smaller requests are simply allocated: the allocator has such blocks at hand, and finding scratch takes longer.
+_LEAST_KEPT_NBYTES = 1 << 15
 #: More than the panels of usual models take; what a kernel asks beyond it is allocated for the call.
 MOST_KEPT_NBYTES = 48 << 20
 _ALIGNMENT = 64
@@ -39,7 +41,9 @@ _kept = _Kept()
 
 def take_scratch(slot: Slot, *requests: tuple[tuple[int, ...], np.dtype[Any]]) -> list[Tensor]:
     """One uninitialized array per (shape, dtype), until the next call for the slot on this thread."""
-    nbytes = sum(_rounded(math.prod(shape) * dtype.itemsize) for shape, dtype in requests)
+    nbytes = sum([_rounded(math.prod(shape) * dtype.itemsize) for shape, dtype in requests])
+    if nbytes <= _LEAST_KEPT_NBYTES:
+        return [np.empty(shape, dtype) for shape, dtype in requests]
     block = _kept.blocks[slot.value]
     if block.size < nbytes:
         block = np.empty(nbytes, np.uint8)

@@ -8,16 +8,22 @@ down only ufuncs that convert their operands, so it is for kernels that have non
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 
 _ELEMENTS = 32
+#: Changing the size takes as long as passing over so many elements.
+_LEAST_SIZE = 1 << 13
+
+
+def small_ufunc_buffers(size: int) -> AbstractContextManager[None]:
+    """Small buffers for this thread within the block, where it works on ``size`` elements: enough to be worth it."""
+    return _small_buffers() if size > _LEAST_SIZE else nullcontext()
 
 
 @contextmanager
-def small_ufunc_buffers() -> Iterator[None]:
-    """Small buffers for this thread within the block."""
+def _small_buffers() -> Iterator[None]:
     with np.errstate():  # leaving it restores the buffer size too
         np.setbufsize(_ELEMENTS)
         yield

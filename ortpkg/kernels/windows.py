@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.op_kernel import OpKernelInfo
@@ -90,8 +91,12 @@ class WindowAttributes:
             raise ValueError(f"pads {self.pads} do not fit {rank} spatial axes: two of 0 or more per axis are needed")
         return tuple(kernel), tuple(strides), tuple(dilations)
 
-    def windows(self, spatial: Sequence[int], kernel: Sequence[int] = ()) -> Windows:
+    def windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...] = ()) -> Windows:
         """The windows over an input with these spatial sizes. ValueError where not one window fits."""
+        return _windows(self, spatial, kernel)
+
+    def find_windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...]) -> Windows:
+        """What :meth:`windows` remembers the results of."""
         rank = len(spatial)
         kernel, strides, dilations = self.lists(rank, kernel)
         before, after, output = [], [], []
@@ -126,3 +131,8 @@ class WindowAttributes:
         if self.auto_pad == "VALID" or not self.pads:
             return 0, 0
         return self.pads[axis], self.pads[rank + axis]
+
+
+@lru_cache(maxsize=1024)
+def _windows(attributes: WindowAttributes, spatial: tuple[int, ...], kernel: tuple[int, ...]) -> Windows:
+    return attributes.find_windows(spatial, kernel)
