@@ -36,6 +36,7 @@ class DoctorReport:
 
     @property
     def has_warnings(self) -> bool:
+        """Whether something works, but not as it could."""
         return any(each.gravity is Gravity.WARNING for each in self.complaints)
 
 

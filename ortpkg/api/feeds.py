@@ -30,11 +30,16 @@ class NodeArg(Protocol):
     """An input of a session (its name, its ONNX type text, its shape)."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As the model declares it."""
+
     @property
-    def type(self) -> str: ...
+    def type(self) -> str:
+        """In ONNX Runtime's words, e.g. "tensor(float)"."""
+
     @property
-    def shape(self) -> Sequence[int | str | None]: ...
+    def shape(self) -> Sequence[int | str | None]:
+        """A number, a symbolic name, or None where nothing is known, per dimension."""
 
 
 def read_feeds(

@@ -50,14 +50,17 @@ class ComponentModel:
 
     @property
     def name(self) -> str:
+        """Unique in the package."""
         return self.info.name
 
     @property
     def variants(self) -> Sequence[VariantInfo]:
+        """All of them, whether they run here or not, in declaration order."""
         return self.info.variants
 
     @property
     def metadata(self) -> Mapping[str, Any]:
+        """The package's own words on the component, unchanged; read-only."""
         return self.info.metadata
 
     def select(self, **wishes: Any) -> Selection:
@@ -107,14 +110,17 @@ class ModelPackage:
 
     @property
     def root(self) -> Path:
+        """The package's directory."""
         return self.info.root
 
     @property
     def name(self) -> str:
+        """As its documents state it, else the directory's name without ``.ortpackage``."""
         return self.info.name
 
     @property
     def version(self) -> str | None:
+        """As manifest.json states it; None where it does not."""
         return self.info.version
 
     @property
@@ -129,6 +135,7 @@ class ModelPackage:
 
     @property
     def outputs(self) -> tuple[ValueInfo, ...]:
+        """What the whole package gives, as the package states it; empty where it states nothing."""
         return self.info.outputs
 
     @property

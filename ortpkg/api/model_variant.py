@@ -43,10 +43,12 @@ class ModelVariant:
 
     @property
     def name(self) -> str:
+        """Unique in its component model."""
         return self.info.name
 
     @property
     def component_name(self) -> str:
+        """The component model that it is a variant of."""
         return self.info.component_name
 
     @property
@@ -61,6 +63,7 @@ class ModelVariant:
 
     @property
     def constraints(self) -> Constraints:
+        """What it needs of a machine, as the package states it."""
         return self.info.constraints
 
     @property

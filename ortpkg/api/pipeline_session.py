@@ -23,10 +23,17 @@ class ComponentSession(Protocol):
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
-    ) -> list[Any]: ...
-    def get_inputs(self) -> Sequence[Any]: ...
-    def get_outputs(self) -> Sequence[Any]: ...
-    def get_placement(self) -> Placement: ...
+    ) -> list[Any]:
+        """As :meth:`InferenceSession.run`."""
+
+    def get_inputs(self) -> Sequence[Any]:
+        """What it takes, in order; each has ``name``, ``type`` and ``shape``."""
+
+    def get_outputs(self) -> Sequence[Any]:
+        """What it gives, in order, likewise."""
+
+    def get_placement(self) -> Placement:
+        """What of it runs where."""
 
 
 class PipelineSession:
@@ -46,9 +53,11 @@ class PipelineSession:
         self.pipeline: Pipeline = read_pipeline(package) or wire_by_name(self.sessions)
 
     def get_inputs(self) -> tuple[ValueInfo, ...]:
+        """What the whole pipeline takes, in the order of pipeline.json."""
         return self.pipeline.inputs
 
     def get_outputs(self) -> tuple[ValueInfo, ...]:
+        """What the whole pipeline gives, in the order of pipeline.json."""
         return self.pipeline.outputs
 
     def get_placement(self) -> dict[str, Placement]:

@@ -29,9 +29,14 @@ _MOST_SHOWN_CHARACTERS = 200
 class RunnableSession(Protocol):
     """What the runner needs of a session or pipeline."""
 
-    def run(self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]: ...
-    def get_inputs(self) -> Any: ...
-    def get_outputs(self) -> Any: ...
+    def run(self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
+        """As :meth:`InferenceSession.run`."""
+
+    def get_inputs(self) -> Any:
+        """What it takes, in order; each has ``name`` and ``shape``."""
+
+    def get_outputs(self) -> Any:
+        """What it gives, in order; each has ``name``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,7 @@ class SampleResult:
 
     @property
     def is_right(self) -> bool | None:
+        """Whether what is displayed is the right answer; None where no answer is known."""
         return None if self.label is None else self.shown == self.label
 
 
@@ -84,14 +90,17 @@ class SampleReport:
 
     @property
     def labelled(self) -> int:
+        """How many samples have a right answer."""
         return sum(result.label is not None for result in self.results)
 
     @property
     def right(self) -> int:
+        """How many of those were answered rightly."""
         return sum(result.is_right is True for result in self.results)
 
     @property
     def median_latency_s(self) -> float:
+        """Of one sample, in seconds; 0 where there were none."""
         return float(np.median([result.latency_s for result in self.results])) if self.results else 0.0
 
 

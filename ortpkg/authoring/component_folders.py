@@ -39,6 +39,7 @@ class VariantFolder:
     why_not_editable: str = ""
 
     def variants_of(self, model: ModelWeights) -> list[VariantInfo]:
+        """The variants whose model file is that one, in declaration order."""
         return [variant for variant in self.variants if variant.model_path == model.path]
 
     @property

@@ -53,6 +53,7 @@ class VariantDiff:
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing differs: no stated fact, no file, nothing within the model."""
         return not (self.facts or self.files or (self.model is not None and not self.model.is_empty))
 
 
@@ -84,6 +85,7 @@ class PackageDiff:
 
     @property
     def is_equal(self) -> bool:
+        """Whether both packages say and hold the same."""
         return not (
             self.facts
             or self.components_removed

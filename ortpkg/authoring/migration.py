@@ -75,6 +75,7 @@ class ReleaseReport:
 
     @property
     def opens(self) -> bool:
+        """Whether the release opens the package at all."""
         return not self.refusals
 
 

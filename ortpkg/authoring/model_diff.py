@@ -96,6 +96,7 @@ class ModelDiff:
 
     @property
     def is_empty(self) -> bool:
+        """Whether nothing differs: no stated fact, no operator, no node, no weight."""
         return not (self.facts or self.operators or self.nodes_removed or self.nodes_added or self.weights)
 
 

@@ -66,6 +66,7 @@ class ModelWeights:
 
     @property
     def folder(self) -> Path:
+        """Where the model file lies: locations of external data and contexts are relative to it."""
         return self.path.parent
 
     @property
@@ -75,6 +76,7 @@ class ModelWeights:
 
     @property
     def context_files(self) -> tuple[Path, ...]:
+        """The files of compiled contexts that the model names; whether they exist is not said."""
         return tuple(self.folder / location for location in self.context_locations)
 
     @property

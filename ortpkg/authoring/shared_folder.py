@@ -149,12 +149,15 @@ class SharedFolder:
             self._whole_files.setdefault(key, location)
 
     def key_of(self, data: FileRange) -> ContentKey:
+        """What tells the content of that range from others. KeyError for a range of no model here."""
         return self._keys[data]
 
     def place_of(self, key: ContentKey) -> Place | None:
+        """Where that content lies in the shared data; None where it does not."""
         return self._places.get(key)
 
     def whole_file_of(self, key: ContentKey) -> str | None:
+        """The file that holds that content and nothing else; None where none does."""
         return self._whole_files.get(key)
 
     def is_free(self, location: str) -> bool:

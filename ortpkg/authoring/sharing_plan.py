@@ -76,6 +76,7 @@ class SharingGroup:
 
     @property
     def saved_nbytes(self) -> int:
+        """By how many bytes the package becomes smaller."""
         return sum(self.freed.values()) - sum(content.nbytes for content in self.new_files.values())
 
     @property

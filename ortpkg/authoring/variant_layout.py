@@ -43,6 +43,7 @@ class VariantPlace:
 
     @property
     def folder_name(self) -> str:
+        """The last part of the folder's path."""
         return PurePosixPath(self.folder).name
 
 

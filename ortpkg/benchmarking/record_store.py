@@ -211,10 +211,12 @@ class EpDevicePlace:
 
     @property
     def key(self) -> _Place:
+        """What tells places apart, whatever the versions of EP and driver are."""
         return self.component_name, self.variant_name, self.ep_name, self.backend, self.device
 
     @property
     def versions(self) -> tuple[str, str]:
+        """(EP, driver); "" where unknown."""
         return self.ep_version, self.driver_version
 
 

@@ -31,11 +31,16 @@ class DeclaredValue(Protocol):
     """An input as a model or a pipeline declares it."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As the model declares it."""
+
     @property
-    def type(self) -> str: ...
+    def type(self) -> str:
+        """In ONNX Runtime's words, e.g. "tensor(float)"."""
+
     @property
-    def shape(self) -> Sequence[int | str | None] | None: ...
+    def shape(self) -> Sequence[int | str | None] | None:
+        """A number, a symbolic name or None per dimension; None where not even the rank is known."""
 
 
 def synthetic_feed(

@@ -35,6 +35,7 @@ class OutputError(UsageError):
 
     @classmethod
     def of(cls, error: OSError) -> OutputError:
+        """The error for what the system says of standard output."""
         return cls(f"cannot write to standard output: {quoted(error.strerror or error)[1:-1]}")
 
 
@@ -61,6 +62,7 @@ def reset() -> None:
 
 
 def is_quiet() -> bool:
+    """Whether ``--quiet`` was given: then nothing is printed but data and errors."""
     return _SETTINGS.is_quiet
 
 
@@ -131,6 +133,7 @@ class Output:
                 sys.stderr.flush()
 
     def warning(self, text: object) -> None:
+        """Prints a warning on standard error; not where ``--quiet`` was given."""
         self.note(f"warning: {text}", style="yellow")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
@@ -198,6 +201,7 @@ def _console(stream: IO[str]) -> Console:
 
 
 def finding_json(finding: Finding) -> dict[str, str]:
+    """A finding as ``--json`` prints it; the keys are the attributes of :class:`Finding`."""
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,

@@ -56,6 +56,7 @@ def ep_device_to_json(ep_device: EpDevice) -> dict[str, Any]:
 
 
 def machine_to_json(machine: Machine) -> dict[str, Any]:
+    """A machine as profiles and ``ortpkg devices --json`` write it."""
     return {
         "os": machine.os,
         "os_version": machine.os_version,

@@ -57,6 +57,7 @@ def parse_profile_document(data: bytes, file: Path | str) -> dict[str, Any]:
 
 
 def is_newer_major(version: object) -> bool:
+    """Whether a profile's schema_version is of a major version that came after ours."""
     major = version.partition(".")[0] if isinstance(version, str) else ""
     return major.isascii() and major.isdigit() and len(major) < 10 and int(major) > 1
 

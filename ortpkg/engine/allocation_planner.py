@@ -41,6 +41,7 @@ class ByteSize:
 
     @property
     def is_static(self) -> bool:
+        """Whether the size is known before a run."""
         return not self.symbols
 
 
@@ -58,6 +59,7 @@ class ProgramCounter:
         self._ends: list[int] = []
 
     def add_start(self, step: int) -> None:
+        """Begins a lifetime at ``step``. PlanVerificationError where the one before has not ended, or ended later."""
         if len(self._starts) != len(self._ends):
             raise PlanVerificationError(f"a lifetime starts at step {step} before the one before it has ended")
         if self._ends and step <= self._ends[-1]:
@@ -65,6 +67,7 @@ class ProgramCounter:
         self._starts.append(step)
 
     def add_end(self, step: int) -> None:
+        """Ends the lifetime that began last. PlanVerificationError where none is open, or it began later."""
         if len(self._starts) != len(self._ends) + 1:
             raise PlanVerificationError(f"a lifetime ends at step {step} without having started")
         if step < self._starts[-1]:
@@ -73,10 +76,12 @@ class ProgramCounter:
 
     @property
     def starts(self) -> tuple[int, ...]:
+        """The first step of each lifetime, ascending."""
         return tuple(self._starts)
 
     @property
     def ends(self) -> tuple[int, ...]:
+        """The last step of each lifetime, ascending."""
         return tuple(self._ends)
 
     def __eq__(self, other: object) -> bool:

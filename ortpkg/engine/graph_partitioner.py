@@ -65,6 +65,7 @@ class Partition:
 
     @property
     def weight_nbytes(self) -> int:
+        """Bytes of the constants that the partition takes in."""
         return sum(self.weights_of.values())
 
 

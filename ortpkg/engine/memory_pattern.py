@@ -82,10 +82,12 @@ class Buffer:
 
     @property
     def first(self) -> int:
+        """The first step that the buffer is used in."""
         return self.intervals[0][0]
 
     @property
     def last(self) -> int:
+        """The last step that the buffer is used in."""
         return self.intervals[-1][1]
 
     def overlaps(self, other: Buffer) -> bool:

@@ -22,7 +22,8 @@ class ByteSource(Protocol):
     """A run of bytes of known length."""
 
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """The length, in bytes."""
 
     def array(self, offset: int, nbytes: int, alignment: int = 1) -> ByteArray:
         """Bytes [offset, offset + nbytes) at an address that is a multiple of ``alignment``; read-only.

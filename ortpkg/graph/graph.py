@@ -88,10 +88,12 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        """Names in order, those of initializers that a caller may override included."""
         return tuple(self._inputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
+        """Names in order."""
         return self._outputs
 
     @property
@@ -107,6 +109,7 @@ class Graph:
         return self._nodes[index]
 
     def has_node(self, index: int) -> bool:
+        """Whether a node of that index is there: it was added, and not removed."""
         return index in self._nodes
 
     def position_of(self, node: Node) -> int:
@@ -127,9 +130,11 @@ class Graph:
         return [self._nodes[i] for i in dict.fromkeys(use.node_index for use in self._uses.get(value, ()))]
 
     def is_output(self, value: str) -> bool:
+        """Whether ``value`` is an output of this graph."""
         return value in self._output_names
 
     def is_input(self, value: str) -> bool:
+        """Whether ``value`` is an input of this graph, perhaps with a default."""
         return value in self._inputs
 
     def is_constant(self, value: str) -> bool:
@@ -179,11 +184,13 @@ class Graph:
         self._take(names)
 
     def set_outputs(self, names: Sequence[str]) -> None:
+        """Names the graph's outputs; that something makes them is not checked here."""
         self._outputs = tuple(names)
         self._output_names = frozenset(names)
         self._take(names)
 
     def set_type(self, value: str, value_type: ValueType) -> None:
+        """States the type of a value of this graph, in place of what was known."""
         self.types[value] = value_type
 
     def add_initializer(self, initializer: Initializer) -> None:
@@ -194,6 +201,7 @@ class Graph:
         self._take((initializer.name,))
 
     def remove_initializer(self, name: str) -> None:
+        """Takes a constant away. KeyError where there is none; its uses stay, for the caller to replace."""
         del self.initializers[name]
 
     def add_node(
@@ -253,11 +261,13 @@ class Graph:
         self._add_uses(node)
 
     def set_node_inputs(self, node: Node, inputs: Sequence[str]) -> None:
+        """Gives ``node`` all its inputs anew; "" leaves an optional one out."""
         self._remove_uses(node)
         node.inputs = tuple(inputs)
         self._add_uses(node)
 
     def set_implicit_inputs(self, node: Node, values: Sequence[str]) -> None:
+        """Names what the sub-graphs of ``node`` take from this graph and those around it."""
         self._remove_uses(node)
         node.implicit_inputs = tuple(values)
         self._add_uses(node)
@@ -270,6 +280,7 @@ class Graph:
         self._add_outputs(node)
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
+        """Gives ``node`` all its attributes anew; for what sub-graphs use, see :meth:`set_implicit_inputs`."""
         node.attributes = dict(attributes)
 
     def assign(self, node: Node, execution_provider: str) -> None:

@@ -23,13 +23,21 @@ class Initializer(Protocol):
     """A constant of the graph. Its bytes may still be in a file: ``numpy()`` maps or reads them on first use."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The value that it is."""
+
     @property
-    def element_type(self) -> ElementType: ...
+    def element_type(self) -> ElementType:
+        """ONNX's, also where numpy has no such type."""
+
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """Of the dense tensor."""
+
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Of the dense array that ``numpy`` gives; a packed or sparse tensor takes less in the file."""
+
     def numpy(self) -> npt.NDArray[Any]:
         """The value, read-only. Raises ModelFileError where the external file is missing or too short."""
         ...

@@ -121,11 +121,14 @@ class TensorType:
 
     @property
     def is_static(self) -> bool:
+        """Whether rank and every dimension are known numbers."""
         return self.shape is not None and all(isinstance(dimension, int) for dimension in self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class SparseTensorType:
+    """A tensor stored as its non-zero values; ``shape`` is the dense one, None where unknown."""
+
     element_type: ElementType
     shape: Shape | None = None
 
@@ -135,6 +138,8 @@ class SparseTensorType:
 
 @dataclass(frozen=True, slots=True)
 class SequenceType:
+    """Any number of values of one type."""
+
     element: ValueType
 
     def __str__(self) -> str:
@@ -143,6 +148,8 @@ class SequenceType:
 
 @dataclass(frozen=True, slots=True)
 class OptionalType:
+    """A value of that type, or none."""
+
     element: ValueType
 
     def __str__(self) -> str:
@@ -151,6 +158,8 @@ class OptionalType:
 
 @dataclass(frozen=True, slots=True)
 class MapType:
+    """A dictionary; keys are integers or strings."""
+
     key: ElementType
     value: ValueType
 

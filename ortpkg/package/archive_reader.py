@@ -68,7 +68,8 @@ class ArchiveEntry:
 class EntryStream(Protocol):
     """The data of one entry. ArchiveError, at the latest with the last byte, where they are damaged."""
 
-    def read(self, nbytes: int, /) -> bytes: ...
+    def read(self, nbytes: int, /) -> bytes:
+        """The next bytes, at most ``nbytes``; none at the end. ArchiveError where the entry is damaged."""
 
 
 class ArchiveReader:

@@ -50,6 +50,7 @@ class RecordedFile:
 
     @classmethod
     def of(cls, digest: FileDigest) -> RecordedFile:
+        """A file that has this digest and no other."""
         return cls(digests=(digest.sha256,), nbytes=digest.nbytes)
 
 

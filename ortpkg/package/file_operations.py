@@ -26,7 +26,8 @@ _WINDOWS_REPLACE_PAUSE_S = 0.05
 class Readable(Protocol):
     """What is copied from."""
 
-    def read(self, nbytes: int, /) -> bytes: ...
+    def read(self, nbytes: int, /) -> bytes:
+        """The next bytes, at most ``nbytes``; none at the end."""
 
 
 class FileOperations:

@@ -59,6 +59,7 @@ class FindingCollector:
         self.extend((finding(rule, document, message, pointer=pointer, remedy=remedy),))
 
     def extend(self, findings: Iterable[Finding]) -> None:
+        """Adds findings, or what ``statuses`` makes of them."""
         if self._statuses is None:
             self._findings.extend(findings)
             return
@@ -68,8 +69,10 @@ class FindingCollector:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
+        """All that were taken, in that order."""
         return tuple(self._findings)
 
     @property
     def has_errors(self) -> bool:
+        """Whether one of them is an error, not a warning."""
         return any(item.severity is Severity.ERROR for item in self._findings)

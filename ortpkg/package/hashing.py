@@ -50,6 +50,7 @@ class FileStamp:
 
     @classmethod
     def of(cls, status: os.stat_result) -> FileStamp:
+        """The stamp in what ``os.stat`` says of the file."""
         return cls(
             device=status.st_dev,
             inode=status.st_ino,
@@ -79,10 +80,12 @@ class Sha256Stream:
         self.nbytes = 0
 
     def update(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
         self._sha256.update(chunk)
         self.nbytes += len(chunk)
 
     def digest(self) -> FileDigest:
+        """Digest and length of what was taken until now."""
         return FileDigest(sha256=self._sha256.hexdigest(), nbytes=self.nbytes)
 
 

@@ -119,6 +119,7 @@ class ComponentInfo:
     source: Source = field(default_factory=lambda: Source(document=""))
 
     def variant(self, name: str) -> VariantInfo | None:
+        """The variant of that name; None where there is none."""
         return next((variant for variant in self.variants if variant.name == name), None)
 
 
@@ -177,4 +178,5 @@ class PackageInfo:
     compat: str | None = None
 
     def component(self, name: str) -> ComponentInfo | None:
+        """The component of that name; None where there is none."""
         return next((component for component in self.components if component.name == name), None)

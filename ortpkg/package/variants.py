@@ -16,19 +16,24 @@ class CheckedVariant(Protocol):
     """What was read of a variant that keeps every rule. Variants with equal constraints should share one object."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Unique in its component."""
 
     @property
-    def constraints(self) -> Constraints: ...
+    def constraints(self) -> Constraints:
+        """What it needs of a machine."""
 
     @property
-    def model_path(self) -> str | None: ...
+    def model_path(self) -> str | None:
+        """The model file; None where the variant is a set of files."""
 
     @property
-    def session_options(self) -> Mapping[str, str]: ...
+    def session_options(self) -> Mapping[str, str]:
+        """Keys and values as the package states them, not yet judged by trust."""
 
     @property
-    def provider_options(self) -> Mapping[str, str]: ...
+    def provider_options(self) -> Mapping[str, str]:
+        """Likewise, of its execution provider."""
 
     def make(self) -> VariantInfo:
         """The variant as a value."""

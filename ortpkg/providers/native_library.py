@@ -89,6 +89,7 @@ class NativeLibrary(ABC):
 
     @property
     def traits(self) -> LibraryTraits:
+        """What is special about the library; the default for a library that is not in ``LIBRARY_TRAITS``."""
         return LIBRARY_TRAITS.get(self.backend, LibraryTraits())
 
     @abstractmethod

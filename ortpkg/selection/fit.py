@@ -51,6 +51,7 @@ class MemoryNeed:
 
     @property
     def text(self) -> str:
+        """For a reason: how much, and who says so."""
         return f"it needs {'at least ' if self.is_estimate else ''}{nbytes_text(self.nbytes)} of memory ({self.source})"
 
 

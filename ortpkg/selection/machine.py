@@ -38,6 +38,7 @@ class MachineOffer:
 
     @property
     def hardware(self) -> tuple[HardwareDevice, ...]:
+        """What the machine has, whether or not an execution provider offers it."""
         return self.machine.hardware
 
     def compatibility(self, ep_device: EpDevice, info: str) -> CompiledModelCompatibility:

@@ -53,6 +53,7 @@ class Requirements:
         )
 
     def with_compatibility_info(self, info: str) -> Requirements:
+        """The same, with another compatibility string."""
         return Requirements(
             ep=self.ep,
             device=self.device,
@@ -81,6 +82,7 @@ class MatchContext:
     check_architecture: bool = False
 
     def has_ep(self, name: str) -> bool:
+        """Whether the EP of that full name offers a device here."""
         return any(ep_device.ep_name == name for ep_device in self.ep_devices)
 
     def has_hardware(self, device: str) -> bool:

@@ -29,6 +29,7 @@ class Precision(IntEnum):
 
     @property
     def label(self) -> str:
+        """The name for people; both 16-bit floats are one step of the order."""
         return "fp16/bf16" if self is Precision.FP16 else self.name.lower()
 
 

@@ -74,6 +74,7 @@ class Verdict:
 
     @property
     def is_eligible(self) -> bool:
+        """Whether the variant may be selected on this EP device."""
         return self.rank is not None
 
 

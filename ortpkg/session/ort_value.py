@@ -54,6 +54,7 @@ class OrtValue:
         return self._value
 
     def shape(self) -> list[int]:
+        """Sizes of its dimensions. UsageError for what is not a tensor."""
         return list(self.numpy().shape)
 
     def data_type(self) -> str:
@@ -67,6 +68,7 @@ class OrtValue:
         return int(element_type_of(self.numpy().dtype))
 
     def device_name(self) -> str:
+        """Always "cpu": values of this engine live in the host's memory."""
         return _CPU
 
     def data_ptr(self) -> int:
@@ -74,12 +76,15 @@ class OrtValue:
         return int(self.numpy().ctypes.data)
 
     def has_value(self) -> bool:
+        """False for an optional that is empty."""
         return self._value is not None
 
     def is_tensor(self) -> bool:
+        """Whether the value is one tensor."""
         return isinstance(self._value, np.ndarray)
 
     def is_tensor_sequence(self) -> bool:
+        """Whether the value is a sequence."""
         return isinstance(self._value, list)
 
     def update_inplace(self, array: Tensor) -> None:
@@ -117,6 +122,7 @@ class IOBinding:
         self._inputs[name] = array
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Feeds a value as input ``name`` without a copy. InvalidFeedError for a name that the model has not."""
         self._known_input(name)
         self._inputs[name] = ortvalue.value
 
@@ -162,9 +168,11 @@ class IOBinding:
         self._outputs[name] = target
 
     def clear_binding_inputs(self) -> None:
+        """Forgets every input that was bound."""
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
+        """Forgets every output that was bound, and the results of the last run."""
         self._outputs.clear()
         self._results = []
 

@@ -57,6 +57,7 @@ class Placement:
 
     @property
     def node_count(self) -> int:
+        """Nodes of the model, on all execution providers together."""
         return sum(entry.node_count for entry in self.entries)
 
     @property
