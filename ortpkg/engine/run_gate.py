@@ -24,7 +24,7 @@ class RunGate:
         """``sources``: checked before each run. Touching a mapped page behind a file's end kills the process."""
         self._sources = tuple(sources)
         # Taken by itself on the way in and out: a condition's own entry and exit are calls of Python functions.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._running = 0
         self._is_closed = False

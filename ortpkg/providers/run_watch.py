@@ -20,6 +20,9 @@ ResultT = TypeVar("ResultT")
 
 #: How often a running call is looked at, in seconds.
 _INTERVAL_S = 0.02
+#: How many looks at nothing the watching thread waits for the next call; then it sleeps, and waking it costs a small
+#: model more than it takes itself.
+_MOST_IDLE_LOOKS = 50
 #: How long a call that was told to stop may go on before the last resort, in seconds.
 _GRACE_S = 2.0
 _LAST_RESORT: list[Callable[[OrtpkgError], None]] = []
@@ -78,7 +81,7 @@ class _Call:
 
 
 class _Watch:
-    """The thread that looks at running calls; it sleeps while there are none."""
+    """The thread that looks at running calls; it sleeps where there were none for a while."""
 
     def __init__(self) -> None:
         self.forget()
@@ -86,26 +89,36 @@ class _Watch:
     def forget(self) -> None:
         """In a fork of the process, whose threads are gone and whose locks may be held by them: starts anew."""
         self._calls: dict[_Call, None] = {}
-        self._changed = threading.Condition()
+        # Taken by itself where nobody waits: a condition's own entry and exit are calls of Python functions.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._is_asleep = False
         self._thread: threading.Thread | None = None
 
     def add(self, call: _Call) -> None:
-        with self._changed:
+        with self._lock:
             self._calls[call] = None
             if self._thread is None or not self._thread.is_alive():
+                self._is_asleep = False
                 self._thread = threading.Thread(target=self._look_on, name="ortpkg-run-watch", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            elif self._is_asleep:
+                self._changed.notify()
 
     def remove(self, call: _Call) -> None:
-        with self._changed:
+        with self._lock:
             self._calls.pop(call, None)
 
     def _look_on(self) -> None:
+        idle_looks = 0
         while True:
             with self._changed:
-                while not self._calls:
+                idle_looks = 0 if self._calls else idle_looks + 1
+                if idle_looks > _MOST_IDLE_LOOKS:
+                    self._is_asleep = True
                     self._changed.wait()
+                    self._is_asleep = False
+                    idle_looks = 0  # also where the call that woke it has ended by now: more may follow
                 self._changed.wait(_INTERVAL_S)
                 self._look_once()
 

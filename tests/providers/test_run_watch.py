@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.providers import run_watch
 from ortpkg.providers.run_watch import run_watched
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import RunOptions
@@ -112,3 +113,46 @@ def test_several_calls_are_watched_at_once() -> None:
         thread.join()
     assert all(event.is_set() for event in ended)
     assert time.monotonic() - start < 30
+
+
+def _woken(monkeypatch: pytest.MonkeyPatch, watch: run_watch._Watch) -> list[bool]:
+    """A list that gets an entry whenever the watching thread is notified."""
+    found: list[bool] = []
+    notify = watch._changed.notify
+
+    def counted() -> None:
+        found.append(True)
+        notify()
+
+    monkeypatch.setattr(watch._changed, "notify", counted)
+    return found
+
+
+def test_calls_that_follow_each_other_do_not_wake_the_watching_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = run_watch._Watch()
+    monkeypatch.setattr(run_watch, "_WATCH", watch)
+    woken = _woken(monkeypatch, watch)
+    context = Context(RunControl(timeout_s=60.0))
+    for _ in range(200):
+        run_watched(context, lambda: None, lambda: None)
+    assert woken == []
+
+
+def test_a_call_after_a_long_pause_wakes_the_watching_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_watch, "_MOST_IDLE_LOOKS", 2)
+    watch = run_watch._Watch()
+    monkeypatch.setattr(run_watch, "_WATCH", watch)
+    woken = _woken(monkeypatch, watch)
+    stopped = threading.Event()
+    for _ in range(2):
+        stopped.clear()
+        run_watched(Context(RunControl(timeout_s=60.0)), lambda: None, lambda: None)
+        deadline = time.monotonic() + 30
+        while not watch._is_asleep and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert watch._is_asleep
+
+        with pytest.raises(LimitExceededError, match="time limit"):
+            run_watched(Context(RunControl(timeout_s=0.05)), lambda: stopped.wait(30), stopped.set)
+        assert woken
+        woken.clear()
