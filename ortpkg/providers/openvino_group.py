@@ -45,7 +45,7 @@ class Ports:
 
     Attributes:
         inputs, outputs: positions, in the order of the ONNX model.
-        constants: what else is fed in each run, by position.
+        constants: OpenVINO's tensors for other inputs, the same in each run, by position.
     """
 
     inputs: tuple[int, ...]
@@ -263,7 +263,9 @@ def _ports(member: _Member, compiled: Any) -> Ports:
     is_right = member.selector < member.selector_count <= inputs
     if not is_right or max(member.inputs, default=0) >= inputs or max(member.outputs, default=0) >= outputs:
         raise ValueError(f"the member of the group has other ports than its {inputs} inputs and {outputs} outputs")
-    constants = {number: np.array(number == member.selector) for number in range(member.selector_count)}
+    constants = {
+        number: openvino.Tensor(np.array(number == member.selector)) for number in range(member.selector_count)
+    }
     return Ports(inputs=member.inputs, outputs=member.outputs, constants=constants)
 
 

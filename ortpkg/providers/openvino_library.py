@@ -179,9 +179,8 @@ class _OpenVinoModel:
         with self._lock:
             request = self._idle.pop() if self._idle else None
         if request is None:
-            request = self._compiled.create_infer_request()
+            request = self._make_request()
         feeds = dict(zip(self._ports.inputs, inputs, strict=True))
-        feeds.update(self._ports.constants)
         if context.is_watched:
             results = run_watched(context, lambda: request.infer(feeds, share_inputs=True), request.cancel)
         else:
@@ -193,6 +192,12 @@ class _OpenVinoModel:
             group.release_pages()
         # Copies already (share_outputs is off): the request's own buffers are overwritten by its next call.
         return [results[output] for output in self._ports.outputs]
+
+    def _make_request(self) -> Any:
+        request = self._compiled.create_infer_request()
+        for slot, tensor in self._ports.constants.items():
+            request.set_input_tensor(slot, tensor)
+        return request
 
     def export(self) -> memoryview:
         """The blob that ``import_model`` takes."""
