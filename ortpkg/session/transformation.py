@@ -12,8 +12,8 @@ from ortpkg.graph.shape_inference import infer_types, types_are_known
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.execution_provider import ExecutionProvider
 
-#: What comes after partitioning, in order; before it, the basic level alone.
-LATER_LEVELS = (TransformLevel.EXTENDED, TransformLevel.LAYOUT, TransformLevel.DEFAULT)
+#: What comes after partitioning, in order; before it, the basic level alone. Casts come first: float32 nodes fuse.
+LATER_LEVELS = (TransformLevel.DEFAULT, TransformLevel.EXTENDED, TransformLevel.LAYOUT)
 _MOST_FOLDED_NBYTES = 256 << 20
 
 

@@ -20,6 +20,7 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
 from ortpkg.session import graph_planner, session_state, transformation
+from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import GraphOptimizationLevel
 from ortpkg.session.session_state import create_session_state
 from tests.session.conftest import model_of, options_of
@@ -113,9 +114,9 @@ def test_stages_run_in_order_and_sub_graphs_are_planned_before_the_graph_around_
     assert [stage for stage in stages if stage != "infer"] == [
         "transform BASIC",
         "partition",
+        "transform DEFAULT",
         "transform EXTENDED",
         "transform LAYOUT",
-        "transform DEFAULT",
         "plan innermost",
         "plan innermost_too",
         "plan inner",
@@ -150,3 +151,21 @@ def test_casts_that_a_provider_needs_are_inserted_at_every_optimization_level(le
     assert operators[-3:] == ["Cast", "Relu", "Cast"]
     assert ("Identity" in operators) == (level is GraphOptimizationLevel.ORT_DISABLE_ALL)
     assert (y.dtype, y.tolist()) == (np.float16, [0, 2])
+
+
+@pytest.mark.parametrize("level", GraphOptimizationLevel, ids=lambda level: level.name)
+def test_float16_nodes_pass_float32_on_at_every_optimization_level_as_in_onnxruntime(
+    level: GraphOptimizationLevel,
+) -> None:
+    """90,000 is past float16's range; its root is not."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = model_of("g (float16[2] x) => (float16[2] y) { s = Mul(x, x) r = Sqrt(s) y = Add(r, x) }")
+    x = np.array([300, 0.1], np.float16)
+    peer_options = onnxruntime.SessionOptions()
+    peer_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel(int(level))
+    peer = onnxruntime.InferenceSession(model.SerializeToString(), peer_options, providers=["CPUExecutionProvider"])
+    session = InferenceSession(model.SerializeToString(), options_of(graph_optimization_level=level))
+
+    (y,) = session.run(None, {"x": x})
+
+    assert y.tolist() == peer.run(None, {"x": x})[0].tolist() == [600, np.float16(2 * x[1])]

@@ -1,92 +1,244 @@
-"""Runs float16 nodes in float32 where their provider has no float16 kernel, with casts around them.
+"""Runs nodes on narrow floats (float16, bfloat16) in float32, with casts where float32 begins and ends.
 
-A correctness transformer: it runs after the partition at every optimization level. Neighbouring nodes that both run in
-float32 pass their values on without rounding to float16 in between, as onnxruntime does.
+A correctness transformer: it runs after the partition at every optimization level, as onnxruntime's. It takes nodes
+whose provider has no kernel for the narrow type, and nodes whose kernel would widen what it takes and round what it
+makes, each by itself. What onnxruntime 1.31 does (``insert_cast_transformer.cc``), at every level too:
+
+- Neighbours in float32 pass values on as they are. The rounding to the narrow type between them is dropped: results
+  are nearer to float32's, and stay finite past the narrow type's range.
+- So do nodes between them that only move values. (onnxruntime takes one such node in a row; here as many as there are.)
+- A model's own cast next to such a node is dropped likewise, where it converts from or to float32.
+- Constants are converted once. (With optimization off, onnxruntime casts them in each run.)
+
+Graph inputs and outputs, values that sub-graphs take, and nodes that are about the narrow type keep it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 import numpy as np
 
-from ortpkg.engine.transformers.rewriting import add_constant, constant_array
+from ortpkg.engine.transformers.narrow_float_operators import NARROW_FLOATS, may_run_in_float32, only_moves_values
+from ortpkg.engine.transformers.rewriting import (
+    add_constant,
+    bypass_node,
+    constant_array,
+    has_used_output,
+    tensor_type,
+)
 from ortpkg.engine.transformers.transform_context import GraphPass, TransformContext
 from ortpkg.graph.graph import ONNX_DOMAIN, Attribute, Graph, Node
 from ortpkg.graph.schemas import constraint_types, resolve_since_version
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, TensorType
 
-#: Attributes that state a type of their own: with one, the outputs' type is not the inputs'.
-_TYPE_ATTRIBUTES = frozenset({"to", "dtype", "value", "output_dtype", "saturate"})
+#: A cast from the narrow type to one of these may as well read the float32 before it.
+_NUMBERS = frozenset({
+    ElementType.FLOAT, ElementType.DOUBLE, ElementType.FLOAT16, ElementType.BFLOAT16, ElementType.BOOL,
+    ElementType.INT8, ElementType.INT16, ElementType.INT32, ElementType.INT64,
+    ElementType.UINT8, ElementType.UINT16, ElementType.UINT32, ElementType.UINT64,
+})  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Widening:
+    """What one pass over a graph has made so far.
+
+    Attributes:
+        wide_of: narrow value → the same in float32.
+        casts_back: casts to the narrow type behind nodes in float32.
+        left_behind: narrow constants, and casts of the model's own, that nodes in float32 no longer take.
+    """
+
+    wide_of: dict[str, str] = field(default_factory=dict)
+    casts_back: list[Node] = field(default_factory=list)
+    left_behind: list[str] = field(default_factory=list)
 
 
 def _run(graph: Graph, context: TransformContext) -> int:
-    wide_of: dict[str, str] = {}  # float16 value → the same in float32
-    casts_back: list[Node] = []
-    changed = 0
-    for index in topological_order(graph):
+    removed = _remove_casts_to_same_type(graph, context)
+    order = topological_order(graph)
+    chosen = _nodes_for_float32(graph, order, context)
+    state = _Widening()
+    for index in order:
+        if index in chosen:
+            _widen(graph, graph.node(index), context, state)
+    for cast in state.casts_back:
+        _pass_on(graph, cast, context)
+    for value in state.left_behind:
+        _remove_unused(graph, value)
+    return removed + len(chosen)
+
+
+def _remove_casts_to_same_type(graph: Graph, context: TransformContext) -> int:
+    """With optimization off, nothing else has removed those that would stand between two nodes in float32."""
+    casts = [node for node in graph.nodes if _is_cast(node, context) and _is_narrow(graph, node.inputs[0])]
+    return sum(_target(cast) in NARROW_FLOATS and bypass_node(graph, cast) for cast in casts)
+
+
+# --- which nodes ------------------------------------------------------------------------------------------------------
+
+
+def _nodes_for_float32(graph: Graph, order: Sequence[int], context: TransformContext) -> set[int]:
+    chosen: set[int] = set()
+    movers: list[int] = []
+    for index in order:
         node = graph.node(index)
-        if context.may_change(node) and _needs_float32(graph, node, context):
-            _widen(graph, node, context, wide_of, casts_back)
-            changed += 1
-    for cast in casts_back:
-        if not graph.consumers_of(cast.outputs[0]) and not graph.is_output(cast.outputs[0]):
-            graph.remove_node(cast)
-    return changed
+        if not context.may_change(node) or not _has_float32_kernel(graph, node, context):
+            continue
+        if only_moves_values(node) and context.kernel_exists(node, constraint_types(graph, node)):
+            movers.append(index)
+        else:
+            chosen.add(index)
+    return chosen | _movers_between(graph, movers, chosen) if chosen else chosen
 
 
-def _needs_float32(graph: Graph, node: Node, context: TransformContext) -> bool:
-    if node.domain != ONNX_DOMAIN or node.subgraphs or _TYPE_ATTRIBUTES & node.attributes.keys():
+def _has_float32_kernel(graph: Graph, node: Node, context: TransformContext) -> bool:
+    """Whether ``node`` takes narrow floats, all its values are tensors, and it could take float32 instead."""
+    if not any(_is_narrow(graph, value) for value in node.inputs) or not may_run_in_float32(node):
         return False
-    types = constraint_types(graph, node)
-    if ElementType.FLOAT16 not in types.values() or context.kernel_exists(node, types):
+    if any(value and tensor_type(graph, value) is None for value in (*node.inputs, *node.outputs)):
         return False
     wide = {
-        name: ElementType.FLOAT if element_type is ElementType.FLOAT16 else element_type
-        for name, element_type in types.items()
+        name: ElementType.FLOAT if element_type in NARROW_FLOATS else element_type
+        for name, element_type in constraint_types(graph, node).items()
     }
     return context.kernel_exists(node, wide)
 
 
-def _widen(
-    graph: Graph, node: Node, context: TransformContext, wide_of: dict[str, str], casts_back: list[Node]
-) -> None:
+def _movers_between(graph: Graph, movers: Sequence[int], chosen: set[int]) -> set[int]:
+    """Those of ``movers`` whose narrow values come from and go to float32 nodes, or others of their kind, only."""
+    between = set(movers)
+    suspects = list(reversed(movers))
+    while suspects:
+        index = suspects.pop()
+        node = graph.node(index)
+        if index not in between or _lies_between(graph, node, chosen, between):
+            continue
+        between.remove(index)
+        producers = (graph.producer_of(value) for value in node.inputs if value)
+        suspects += [producer.index for producer in producers if producer is not None]
+        suspects += [use.node_index for value in node.outputs for use in graph.consumers_of(value)]
+    return between
+
+
+def _lies_between(graph: Graph, node: Node, chosen: set[int], between: set[int]) -> bool:
+    makers = [producer for value in node.inputs if (producer := _maker_of_narrow(graph, value)) is not None]
+    inside = [maker.index in chosen or maker.index in between for maker in makers]
+    if not any(inside) or not all(
+        is_in or _casts_float32(graph, maker) for is_in, maker in zip(inside, makers, strict=True)
+    ):
+        return False
+    narrow = [value for value in node.outputs if _is_narrow(graph, value)]
+    return not any(
+        graph.is_output(value)
+        or any(
+            use.slot < 0 or (use.node_index not in chosen and use.node_index not in between)
+            for use in graph.consumers_of(value)
+        )
+        for value in narrow
+    )
+
+
+def _maker_of_narrow(graph: Graph, value: str) -> Node | None:
+    return graph.producer_of(value) if _is_narrow(graph, value) else None
+
+
+# --- making them take float32 -----------------------------------------------------------------------------------------
+
+
+def _widen(graph: Graph, node: Node, context: TransformContext, state: _Widening) -> None:
     for slot, value in enumerate(node.inputs):
-        if _is_float16(graph, value):
-            if value not in wide_of:
-                wide_of[value] = _widened_constant(graph, value, context) or _cast_to_float32(graph, node, value)
-            graph.replace_input(node, slot, wide_of[value])
-    narrow = [value for value in node.outputs if _is_float16(graph, value)]
+        if _is_narrow(graph, value):
+            if value not in state.wide_of:
+                state.wide_of[value] = _wide_input(graph, node, value, context, state)
+            graph.replace_input(node, slot, state.wide_of[value])
+    narrow = {value: _element_type(graph, value) for value in node.outputs if _is_narrow(graph, value)}
     for value in narrow:
-        wide_of[value] = _wide_value(graph, value)
-    graph.set_node_outputs(node, [wide_of.get(value, value) for value in node.outputs])
-    casts_back += [_add_cast(graph, node, wide_of[value], value, ElementType.FLOAT16) for value in narrow]
+        state.wide_of[value] = _wide_value(graph, value)
+    graph.set_node_outputs(node, [state.wide_of[value] if value in narrow else value for value in node.outputs])
+    state.casts_back += [_add_cast(graph, node, state.wide_of[value], value, to) for value, to in narrow.items()]
 
 
-def _widened_constant(graph: Graph, value: str, context: TransformContext) -> str | None:
-    """A float32 copy of a constant, so that no run casts it; None where there is none, or it would be too large."""
+def _wide_input(graph: Graph, node: Node, value: str, context: TransformContext, state: _Widening) -> str:
     array = constant_array(graph, value, largest_nbytes=context.largest_constant_nbytes // 2)
-    return None if array is None else add_constant(graph, f"{value}_float", array.astype(np.float32))
-
-
-def _cast_to_float32(graph: Graph, node: Node, value: str) -> str:
+    if array is not None:
+        state.left_behind.append(value)
+        return add_constant(graph, f"{value}_float", array.astype(np.float32))
+    producer = graph.producer_of(value)
+    if producer is not None and _casts_float32(graph, producer) and context.may_change(producer):
+        state.left_behind.append(value)
+        return producer.inputs[0]
     wide = _wide_value(graph, value)
     _add_cast(graph, node, value, wide, ElementType.FLOAT)
     return wide
 
 
-def _is_float16(graph: Graph, value: str) -> bool:
-    value_type = graph.type_of(value) if value else None
-    return isinstance(value_type, TensorType) and value_type.element_type is ElementType.FLOAT16
+def _pass_on(graph: Graph, cast_back: Node, context: TransformContext) -> None:
+    """Lets casts of the model's own read the float32 value before ``cast_back``, which goes where nothing is left."""
+    narrow = cast_back.outputs[0]
+    casts = [cast for cast in graph.consumer_nodes(narrow) if _is_cast(cast, context)]
+    own = sum(_target(cast) in _NUMBERS for cast in casts) == len(graph.consumers_of(narrow))
+    only_casts = own and not graph.is_output(narrow)
+    for cast in casts:
+        to_float = _target(cast) is ElementType.FLOAT
+        if to_float or only_casts:
+            graph.replace_input(cast, 0, cast_back.inputs[0])
+        if to_float:
+            bypass_node(graph, cast)
+    if not has_used_output(graph, (narrow,)):
+        graph.remove_node(cast_back)
+        graph.types.pop(narrow, None)
+
+
+def _remove_unused(graph: Graph, value: str) -> None:
+    if graph.is_input(value) or has_used_output(graph, (value,)):
+        return
+    if value in graph.initializers:
+        graph.remove_initializer(value)
+        graph.types.pop(value, None)
+    producer = graph.producer_of(value)
+    if producer is not None:
+        graph.remove_node(producer)
+        graph.types.pop(value, None)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+
+
+def _is_cast(node: Node, context: TransformContext) -> bool:
+    return node.op_type == "Cast" and node.domain == ONNX_DOMAIN and context.may_change(node)
+
+
+def _casts_float32(graph: Graph, node: Node) -> bool:
+    return node.op_type == "Cast" and _element_type(graph, node.inputs[0]) is ElementType.FLOAT
+
+
+def _target(cast: Node) -> ElementType:
+    to = cast.attribute("to")
+    return ElementType[to] if isinstance(to, str) else ElementType(to)
+
+
+def _element_type(graph: Graph, value: str) -> ElementType | None:
+    found = tensor_type(graph, value)
+    return None if found is None else found.element_type
+
+
+def _is_narrow(graph: Graph, value: str) -> bool:
+    return _element_type(graph, value) in NARROW_FLOATS
 
 
 def _wide_value(graph: Graph, value: str) -> str:
-    narrow = graph.type_of(value)
+    narrow = tensor_type(graph, value)
     wide = graph.make_name(f"{value}_float")
-    graph.set_type(wide, TensorType(ElementType.FLOAT, narrow.shape if isinstance(narrow, TensorType) else None))
+    graph.set_type(wide, TensorType(ElementType.FLOAT, None if narrow is None else narrow.shape))
     return wide
 
 
-def _add_cast(graph: Graph, beside: Node, source: str, target: str, to: ElementType) -> Node:
+def _add_cast(graph: Graph, beside: Node, source: str, target: str, to: ElementType | None) -> Node:
+    assert to is not None
     return graph.add_node(
         "Cast",
         [source],

@@ -9,6 +9,7 @@ from ortpkg.engine.transformers.attention_fusion import ATTENTION_FUSION
 from ortpkg.engine.transformers.batch_normalization_affine_fusion import BATCH_NORMALIZATION_AFFINE_FUSION
 from ortpkg.engine.transformers.bias_gelu_fusion import BIAS_GELU_FUSION
 from ortpkg.engine.transformers.cast_elimination import CAST_ELIMINATION
+from ortpkg.engine.transformers.cast_like_to_cast import CAST_LIKE_TO_CAST
 from ortpkg.engine.transformers.common_subexpression_elimination import COMMON_SUBEXPRESSION_ELIMINATION
 from ortpkg.engine.transformers.constant_folding import CONSTANT_FOLDING
 from ortpkg.engine.transformers.constant_node_to_initializer import CONSTANT_NODE_TO_INITIALIZER
@@ -45,7 +46,7 @@ from ortpkg.engine.transformers.transpose_fusion import TRANSPOSE_ELIMINATION, T
 from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
 
 TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
-    TransformLevel.DEFAULT: (INSERT_CAST,),
+    TransformLevel.DEFAULT: (RuleDriver("default-rules", [CAST_LIKE_TO_CAST]), INSERT_CAST),
     TransformLevel.BASIC: (
         RuleDriver(
             "basic-rules",
@@ -53,6 +54,7 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
                 CONSTANT_NODE_TO_INITIALIZER,
                 IDENTITY_ELIMINATION,
                 DROPOUT_ELIMINATION,
+                CAST_LIKE_TO_CAST,
                 CAST_ELIMINATION,
                 TRANSPOSE_ELIMINATION,
                 TRANSPOSE_FUSION,

@@ -12,7 +12,6 @@ from ortpkg.engine.transformers.activation_fusion import ACTIVATION_FUSION
 from ortpkg.engine.transformers.batch_normalization_affine_fusion import BATCH_NORMALIZATION_AFFINE_FUSION
 from ortpkg.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
 from ortpkg.engine.transformers.conv_batch_normalization_fusion import CONV_BATCH_NORMALIZATION_FUSION
-from ortpkg.engine.transformers.insert_cast import INSERT_CAST
 from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import TransformContext
@@ -238,51 +237,6 @@ def test_nodes_of_different_providers_are_not_fused() -> None:
     )
 
     assert len(graph) == 2
-
-
-def has_no_float16_kernel(node: Node, types: Mapping[str, ElementType]) -> bool:
-    return node.op_type == "Neg" or ElementType.FLOAT16 not in types.values()
-
-
-@pytest.mark.requirement("D04")
-def test_float16_nodes_without_kernel_run_in_float32_between_casts() -> None:
-    check(
-        INSERT_CAST,
-        before="g (float16[2] x) => (float16[2] y) { a = Exp(x) b = Tanh(a) c = Neg(b) y = Sqrt(c) }",
-        after="""g (float16[2] x) => (float16[2] y) {
-            x_float__0 = Cast <to = 1> (x)
-            a_float__0 = Exp(x_float__0)
-            b_float__0 = Tanh(a_float__0)
-            b = Cast <to = 10> (b_float__0)
-            c = Neg(b)
-            c_float__0 = Cast <to = 1> (c)
-            y_float__0 = Sqrt(c_float__0)
-            y = Cast <to = 10> (y_float__0) }""",
-        context=TransformContext(kernel_exists=has_no_float16_kernel),
-    )
-
-
-def test_float16_constants_are_widened_once() -> None:
-    graph = check(
-        INSERT_CAST,
-        before="g (float16[2] x) => (float16[2] y) { y = Add(x, w) }",
-        after="""g (float16[2] x) => (float16[2] y) {
-            x_float__0 = Cast <to = 1> (x)
-            y_float__0 = Add(x_float__0, w_float__0)
-            y = Cast <to = 10> (y_float__0) }""",
-        weights={"w": np.ones(2, np.float16)},
-        context=TransformContext(kernel_exists=has_no_float16_kernel),
-    )
-
-    assert graph.initializers["w_float__0"].element_type is ElementType.FLOAT
-
-
-def test_float16_nodes_with_a_kernel_stay() -> None:
-    check_unchanged(INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=EVERY_KERNEL)
-
-
-def test_float16_nodes_without_any_kernel_stay() -> None:
-    check_unchanged(INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=TransformContext())
 
 
 # --- batch normalization and what scales it ---------------------------------------------------------------------------

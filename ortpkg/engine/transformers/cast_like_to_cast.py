@@ -1,0 +1,20 @@
+"""``CastLike`` becomes ``Cast`` to the type that it names, and no longer waits for a value just for its type."""
+
+from __future__ import annotations
+
+from ortpkg.engine.transformers.rewriting import replace_nodes, tensor_type
+from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
+from ortpkg.graph.graph import Attribute, Graph, Node
+
+
+def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
+    source, like = node.inputs
+    target = tensor_type(graph, like)
+    if target is None:
+        return False
+    attributes = {**node.attributes, "to": Attribute("INT", int(target.element_type))}
+    replace_nodes(graph, [node], "Cast", [source], attributes=attributes)
+    return True
+
+
+CAST_LIKE_TO_CAST = RewriteRule(name="cast-like-to-cast", op_types=frozenset({"CastLike"}), rewrite=_rewrite)
