@@ -64,9 +64,11 @@ def complete_constraints(given: Constraints, facts: ModelFacts | None, notify: C
 
     The EP is the one whose ``ep_compatibility_info.<EP>`` the model carries, or else the one that its EPContext nodes
     name, where exactly one does; compatibility info and architecture come from the same places. ``notify`` is told of
-    contradictions and unknown names; neither is an error, since plug-ins bring names of their own.
+    contradictions and unknown names; neither is an error, since plug-ins bring names of their own. A name that the EP
+    itself left in the model is no unknown one.
     """
     ep = resolve_ep_name(given.ep) if given.ep else None
+    is_named_by_model = False
     if facts is not None:
         compatibility = _compatibility_by_ep(facts.signature.metadata_props)
         makers = tuple(compatibility) or _eps_of_sources(facts.context_sources)
@@ -76,11 +78,12 @@ def complete_constraints(given: Constraints, facts: ModelFacts | None, notify: C
             notify(f"the model was compiled by several execution providers ({_listed(makers)}): state the ep")
         elif ep is not None and makers and ep not in makers:
             notify(f"ep is {quoted(ep)}, but the model says that it was compiled by {_listed(makers)}")
+        is_named_by_model = ep in makers
         if given.ep_compatibility_info is None and ep in compatibility:
             given = replace(given, ep_compatibility_info=compatibility[ep])
         if given.architecture is None and len(facts.hardware_architectures) == 1:
             given = replace(given, architecture=facts.hardware_architectures[0])
-    if ep is not None and not is_known_ep(ep):
+    if ep is not None and not is_known_ep(ep) and not is_named_by_model:
         near = suggest_ep_name(ep)
         hint = f" (did you mean {quoted(near)}?)" if near else ""
         notify(f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as it is")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.ep_names import suggest_ep_name
+from ortpkg.ep_names import PREPACK_EP, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.findings import FindingCollector
 from ortpkg.package.package_info import Source
@@ -13,7 +13,9 @@ DEVICES = frozenset({"cpu", "gpu", "npu"})
 
 
 def warn_of_ep(ep: str, source: Source, found: FindingCollector) -> None:
-    """Reports an execution provider that :func:`ortpkg.ep_names.is_known_ep` does not know."""
+    """Reports an execution provider that :func:`ortpkg.ep_names.is_known_ep` does not know, unless it is our own."""
+    if ep == PREPACK_EP:
+        return
     near = suggest_ep_name(ep)
     remedy = f"did you mean {near}?" if near else ""
     message = f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows"
