@@ -78,7 +78,8 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
     elif report.is_intact:
         output.note(f"{report.root} is intact: {amount}, {report.package_digest}")
     else:
-        output.note(f"{len(report.differences)} files differ; {amount} were read")
+        count = len(report.differences)
+        output.note(f"{count} file{'s differ' if count > 1 else ' differs'}; {amount} were read")
 
 
 def _report_json(report: VerificationReport) -> dict[str, Any]:
