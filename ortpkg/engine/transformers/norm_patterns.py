@@ -103,13 +103,19 @@ def match_mean(graph: Graph, value: str) -> Node | None:
     return node if last and shape else None
 
 
-def row_parameter(graph: Graph, node: Node | None, op_type: str, x: str) -> tuple[Node, str] | None:
-    """``node``, where it is of ``op_type``, and what it adds to ``x`` or multiplies with: one number per column."""
+def row_parameter(
+    graph: Graph, node: Node | None, op_type: str, x: str, *, behind: str = ""
+) -> tuple[Node, str] | None:
+    """``node``, where it is of ``op_type``, and what it adds to a value of the shape of ``x`` or multiplies with: one
+    number per column. ``behind``: that value, which a shape of one dimension does not tell from its parameter.
+    """
     if node is None or node.domain != ONNX_DOMAIN or node.op_type != op_type or node.inputs[0] == node.inputs[1]:
         return None
     shape = known_shape(graph, x)
     for slot in (0, 1):
         name = node.inputs[slot]
+        if name == behind:
+            continue
         own, other = known_shape(graph, name), known_shape(graph, node.inputs[1 - slot])
         if not shape or not own or other is None or len(other) != len(shape) or len(own) > len(shape):
             continue
@@ -131,10 +137,12 @@ def _flattened(graph: Graph, name: str) -> str | None:
 
 def scale_and_shift(graph: Graph, node: Node, x: str) -> tuple[list[Node], str, str]:
     """The nodes behind the normalization ``node`` that scale and shift each column, and the two values ("": none)."""
-    scale = row_parameter(graph, sole_consumer(graph, node.outputs[0]), "Mul", x)
+    value = node.outputs[0]
+    scale = row_parameter(graph, sole_consumer(graph, value), "Mul", x, behind=value)
     if scale is None:
         return [], "", ""
-    shift = row_parameter(graph, sole_consumer(graph, scale[0].outputs[0]), "Add", x)
+    value = scale[0].outputs[0]
+    shift = row_parameter(graph, sole_consumer(graph, value), "Add", x, behind=value)
     if shift is None:
         return [scale[0]], scale[1], ""
     return [scale[0], shift[0]], scale[1], shift[1]

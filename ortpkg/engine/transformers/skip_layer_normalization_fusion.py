@@ -24,6 +24,7 @@ _NAMES = {
     "SimplifiedLayerNormalization": "SkipSimplifiedLayerNormalization",
 }
 _DEFAULT_EPSILON = 1e-5
+_RANKS = (2, 3)
 
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
@@ -67,9 +68,17 @@ def _may_fuse(graph: Graph, nodes: list[Node], context: TransformContext) -> boo
 
 
 def _normalizes_rows(graph: Graph, node: Node) -> bool:
-    """Whether it does so over the last axis, with a scale and a shift per column and no further outputs used."""
+    """Whether it does so over the last axis, with a scale and a shift per column and no further outputs used.
+
+    The fused operator takes tensors of two or three dimensions.
+    """
     shape = known_shape(graph, node.inputs[0])
-    if not shape or has_used_output(graph, node.outputs[1:]) or node.attribute("stash_type", 1) != 1:
+    if (
+        shape is None
+        or len(shape) not in _RANKS
+        or has_used_output(graph, node.outputs[1:])
+        or node.attribute("stash_type", 1) != 1
+    ):
         return False
     if node.attribute("axis", -1) not in (-1, len(shape) - 1):
         return False

@@ -94,6 +94,28 @@ def test_other_steps_of_layer_normalization_become_the_same_node(body: str) -> N
     )
 
 
+@pytest.mark.parametrize("tail", ["g1 = Mul(n, w) y = Add(g1, b)", "g1 = Mul(w, n) y = Add(b, g1)"])
+def test_a_normalized_row_is_not_taken_for_its_own_scale(tail: str) -> None:
+    """Of one dimension, value and parameters have the same shape."""
+    body = steps(tail=tail)
+    text = OPSET.format(18) + "g (float[4] x) => (float[4] y) {{ {} }}"
+    check(
+        RULE,
+        before=text.format(body),
+        after=text.format("y = LayerNormalization <axis = -1, epsilon = 0.125> (x, w, b)"),
+        weights=used(body),
+        context=EVERY_KERNEL,
+    )
+
+
+@pytest.mark.parametrize("shape", ["4", "2, 2, 3, 4"])
+def test_sums_that_the_fused_normalization_cannot_take_stay(shape: str) -> None:
+    body = """b1 = Add(x, z) s = Add(b1, q) y = LayerNormalization <axis = -1, epsilon = 0.125> (s, w, b)"""
+    inputs = f"float[{shape}] x, float[{shape}] z, float[{shape}] q"
+    text = f"{OPSET.format(18)}g ({inputs}) => (float[{shape}] y) {{ {body} }}"
+    check_unchanged(SKIP, text, weights=used(body), context=EVERY_KERNEL)
+
+
 def test_layer_normalization_before_opset_17_is_onnxruntimes_own() -> None:
     body = """m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) p = Pow(d, two) v = ReduceMean <axes = [-1]> (p)
               e = Add(v, eps) s = Sqrt(e) n = Div(d, s) g1 = Mul(n, w) y = Add(g1, b)"""
