@@ -1,7 +1,7 @@
 """MultiHeadAttention whose query, key and value are projections of one input becomes com.microsoft's Attention.
 
 The three constant weights are packed side by side, biases too, so that one matrix product makes all three. A projection
-that is packed already and split (GPT-2) is taken as it is.
+that is packed already and split (GPT-2) is taken as it is. Where there are no biases, zeros are.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ortpkg.engine.transformers.rewriting import (
 )
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Attribute, Graph, Node
+from ortpkg.graph.types import numpy_dtype
 
 _BIAS, _MASK, _ATTENTION_BIAS = 3, 4, 5
 
@@ -67,9 +68,7 @@ def _fuse_three(graph: Graph, node: Node, names: tuple[str, ...], context: Trans
         np.zeros(weight.shape[1], weight.dtype) if bias is None else bias
         for weight, bias in zip(arrays, biases, strict=True)
     ]
-    bias = (
-        add_constant(graph, f"{known[0].weight}_qkv_bias", np.concatenate(rows)) if any(p.bias for p in known) else ""
-    )
+    bias = add_constant(graph, f"{known[0].weight}_qkv_bias", np.concatenate(rows))
     widths = tuple(array.shape[1] for array in arrays)
     _replace(graph, nodes, node, [known[0].x, packed, bias], names, widths)
     return True
@@ -114,8 +113,19 @@ def _fuse_split(graph: Graph, node: Node, names: tuple[str, ...], context: Trans
     if not may_fuse(graph, nodes, context):
         return False
     sizes = tuple(width for width in widths if isinstance(width, int))
-    _replace(graph, nodes, node, [projection.x, projection.weight, projection.bias], names, sizes)
+    bias = projection.bias or _no_bias(graph, projection.weight, sum(sizes))
+    if not bias:
+        return False
+    _replace(graph, nodes, node, [projection.x, projection.weight, bias], names, sizes)
     return True
+
+
+def _no_bias(graph: Graph, weight: str, columns: int) -> str:
+    """A new constant of zeros: onnxruntime's CPU kernel of Attention crashes where there is no bias."""
+    known = tensor_type(graph, weight)
+    if known is None:
+        return ""
+    return add_constant(graph, f"{weight}_bias", np.zeros(columns, numpy_dtype(known.element_type)))
 
 
 def _flat_projection(graph: Graph, value: str) -> _Projection | None:

@@ -183,7 +183,7 @@ def projected(body: str, outputs: str = "float[2, 5, 6] y") -> str:
 @pytest.mark.parametrize(
     ("projections", "inputs"),
     [
-        (PROJECTED, "x, wq_qkv__0"),
+        (PROJECTED, "x, wq_qkv__0, wq_qkv_bias__0"),
         (BIASED, "x, wq_qkv__0, wq_qkv_bias__0"),
         (BIASED.replace("k0 = MatMul(x, wk) k = Add(bk, k0)", "k = MatMul(x, wk)"), "x, wq_qkv__0, wq_qkv_bias__0"),
     ],
@@ -211,21 +211,22 @@ SPLIT_PROJECTION = """r = Reshape(x, rows) g1 = Gemm(r, wqkv, bqkv) g3 = Reshape
 
 
 @pytest.mark.parametrize(
-    "projection",
+    ("projection", "bias"),
     [
-        SPLIT_PROJECTION,
-        "p0 = MatMul(x, wqkv) g3 = Add(p0, bqkv) q, k, v = Split <axis = -1, num_outputs = 3> (g3)",
+        (SPLIT_PROJECTION, "bqkv"),
+        ("p0 = MatMul(x, wqkv) g3 = Add(p0, bqkv) q, k, v = Split <axis = -1, num_outputs = 3> (g3)", "bqkv"),
+        ("g3 = MatMul(x, wqkv) q, k, v = Split <axis = -1, num_outputs = 3> (g3)", "wqkv_bias__0"),
     ],
-    ids=["Gemm between reshapes (GPT-2)", "MatMul and Add"],
+    ids=["Gemm between reshapes (GPT-2)", "MatMul and Add", "MatMul alone"],
 )
-def test_a_packed_projection_is_taken_as_it_is(projection: str) -> None:
+def test_a_packed_projection_is_taken_as_it_is(projection: str, bias: str) -> None:
     core = attention()
     attributes = "num_heads = 3, qkv_hidden_sizes = [6, 6, 6], scale = 0.5"
     rest = "r = Reshape(x, rows)" if "Gemm" in projection else ""
     check(
         BOTH,
         before=projected(f"{projection} {core}"),
-        after=projected(f"{rest} y = com.microsoft.Attention <{attributes}> (x, wqkv, bqkv)"),
+        after=projected(f"{rest} y = com.microsoft.Attention <{attributes}> (x, wqkv, {bias})"),
         weights=weights(projection, core),
         context=EVERY_KERNEL,
     )
