@@ -22,6 +22,9 @@ from ortpkg.graph.types import (
 ONNX_DOMAINS = (ONNX_DOMAIN, ML_DOMAIN, "ai.onnx.preview", "ai.onnx.preview.training")
 
 
+#: Operators without a schema whose "T" is not the type of the first input: the input that has it.
+_INPUT_OF_T = {("com.microsoft", "EmbedLayerNormalization"): 2}
+
 #: Operators that onnxruntime adds to ONNX's own domain, in version 1; later opsets took some of them over.
 _ADDED_BY_ONNXRUNTIME = frozenset({"LayerNormalization", "SimplifiedLayerNormalization"})
 
@@ -51,12 +54,14 @@ def schema_of(node: Node) -> onnx.defs.OpSchema | None:
 def constraint_types(graph: Graph, node: Node) -> dict[str, ElementType]:
     """Type-constraint name → element type, of those that the known types of inputs and outputs bind.
 
-    Containers count by what they hold. An operator without a schema binds "T" to its first typed input.
+    Containers count by what they hold. An operator without a schema binds "T" to its first typed input, or to that one
+    that has it.
     """
     schema = schema_of(node)
     found: dict[str, ElementType] = {}
     if schema is None:
-        for value in (*node.inputs, *node.outputs):
+        first = _INPUT_OF_T.get((node.domain, node.op_type), 0)
+        for value in (*node.inputs[first:], *node.outputs):
             element_type = _element_type(graph.type_of(value)) if value else None
             if element_type is not None:
                 return {"T": element_type}

@@ -134,3 +134,21 @@ def test_a_node_whose_attributes_do_not_fit_is_named_at_start() -> None:
     with pytest.raises(InvalidGraphError, match=r"attention.*num_heads=4 is no multiple of kv_num_heads=3") as caught:
         InferenceSession(model_of(text), options_of())
     assert caught.value.node_name == "attention"
+
+
+@pytest.mark.parametrize("token_type", [np.int32, np.int64])
+def test_embeddings_of_whole_number_tokens_run_in_a_session(token_type: Any) -> None:
+    """The operator's element type is that of its tables, not of its first input."""
+    text = f"""
+    g ({np.dtype(token_type).name}[2,3] ids, float[9,4] words, float[5,4] places, float[4] w, float[4] b)
+    => (float[2,3,4] y) {{
+        y, mask = com.microsoft.EmbedLayerNormalization <epsilon = 0.125> (ids, , words, places, , w, b)
+    }}
+    """
+    feeds = {"ids": np.array([[0, 8, 3], [1, 1, 2]], token_type)}
+    feeds |= {"words": normal(9, 4), "places": normal(5, 4), "w": normal(4), "b": normal(4)}
+    total = feeds["words"][feeds["ids"]] + feeds["places"][:3]
+    centred = total - total.mean(axis=-1, keepdims=True)
+    expected = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 0.125) * feeds["w"] + feeds["b"]
+    with InferenceSession(model_of(text), options_of()) as session:
+        np.testing.assert_allclose(session.run(None, feeds)[0], expected, rtol=1e-5, atol=1e-6)
