@@ -46,7 +46,9 @@ def real_light_model(name: str, *, seed: int) -> onnx.ModelProto:
     del graph.input[:]
     graph.input.extend(inputs)
     model.ir_version = _IR_VERSION  # from 4 on, initializers need not be inputs
-    return onnx.version_converter.convert_version(model, _OPSET)
+    model = onnx.version_converter.convert_version(model, _OPSET)
+    _keep_softmax_open(model, generator)
+    return model
 
 
 def _weights(generator: np.random.Generator, shape: list[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
@@ -64,3 +66,38 @@ def _keep_variances_positive(graph: onnx.GraphProto) -> None:
         if tensor.name in near_one:
             array = 1 + np.abs(numpy_helper.to_array(tensor))
             tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float32), tensor.name))
+
+
+def _keep_softmax_open(model: onnx.ModelProto, generator: np.random.Generator) -> None:
+    """Scales the classifier before a last Softmax so that logits deviate by about 1 from their mean.
+
+    Random weights make them so large that one class has all the probability, whatever else a runtime computes wrongly.
+    """
+    producers = {value: node for node in model.graph.node for value in node.output}
+    softmax = producers[model.graph.output[0].name]
+    if softmax.op_type == "Reshape":
+        softmax = producers[softmax.input[0]]
+    if softmax.op_type != "Softmax":
+        return
+    scale = np.float32(1 / _deviation(model, softmax.input[0], generator))
+    classifier = producers[softmax.input[0]]
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    while classifier.op_type not in ("Conv", "Gemm"):  # what stands between them keeps the scale
+        classifier = producers[classifier.input[0]]
+    for name in classifier.input[1:]:
+        weights[name].CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights[name]) * scale, name))
+
+
+def _deviation(model: onnx.ModelProto, value: str, generator: np.random.Generator) -> float:
+    """The standard deviation of ``value`` on a random image."""
+    import onnxruntime
+
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    del probe.graph.output[:]
+    probe.graph.output.append(onnx.ValueInfoProto(name=value))
+    session = onnxruntime.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])
+    (image,) = session.get_inputs()
+    pixels = generator.standard_normal([size if isinstance(size, int) else 1 for size in image.shape])
+    (found,) = session.run([value], {image.name: pixels.astype(np.float32)})
+    return float(found.std())
