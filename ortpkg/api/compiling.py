@@ -58,7 +58,7 @@ def compile_model_files(
             if not trust:
                 raise
             is_ours = False
-    made = compile_models(request, timeout_s=timeout_s)
+    made = compile_models(request, timeout_s=timeout_s, notify=notify)
     if is_ours:
         _remember((each.output for each in made), notify)
     else:

@@ -248,7 +248,7 @@ def _compile_group(
         is_embedded=wishes.is_embedded,
         is_shared=wishes.shares_weights and not wishes.is_embedded,
     )
-    models = compile_models(request, timeout_s=wishes.timeout_s)
+    models = compile_models(request, timeout_s=wishes.timeout_s, notify=notify)
     session_options = {"ep.share_ep_contexts": "1"} if len(group) > 1 and request.is_shared else {}
     found = []
     for target, model in zip(group, models, strict=True):

@@ -17,7 +17,8 @@ from ortpkg.providers.ep_context_descriptor import ENVIRONMENT_FIELDS, find_mism
 from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.native_library import COMPILED, WEIGHTS, NativeLibrary, NativeModel, Part, words_of
 
-_log = logging.getLogger(__name__)
+#: Says which contexts of a group keep weights of their own, and why.
+GROUP_LOG = logging.getLogger(__name__)
 
 _DIGEST_PREFIX = "sha256:"
 
@@ -53,8 +54,8 @@ def share_weights(
             reason = words_of(error)
     rest = [replace(entry, source=None) for entry in entries if entry.name not in shared]
     if rest:
-        _log.warning(
-            "%d of the %d contexts of the group of %s keep weights of their own: %s",
+        GROUP_LOG.warning(
+            "%d of %d contexts of the group of %s keep weights of their own: %s",
             len(rest),
             len(entries),
             ep_name,

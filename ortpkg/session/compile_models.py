@@ -6,7 +6,8 @@ in a child process, so that a compiler that crashes, hangs or exits is an error 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -38,6 +39,7 @@ from ortpkg.providers.ep_context_options import (
 )
 from ortpkg.providers.ep_context_workspace import abandon_groups
 from ortpkg.providers.ep_registry import find_factory
+from ortpkg.providers.native_group import GROUP_LOG
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 
@@ -103,8 +105,15 @@ class CompiledModel:
     device: str
 
 
-def compile_models(request: CompileRequest, *, timeout_s: float) -> list[CompiledModel]:
+def compile_models(
+    request: CompileRequest, *, timeout_s: float, notify: Callable[[str], None] | None = None
+) -> list[CompiledModel]:
     """Compiles in a child process; an interrupt ends the child.
+
+    Args:
+        request: what to compile, and for what.
+        timeout_s: for all of it.
+        notify: is told where models of a group keep weights of their own, and why.
 
     Raises:
         CompileError: the compiler failed, crashed, hung or took no node; what was written so far may be there.
@@ -124,6 +133,9 @@ def compile_models(request: CompileRequest, *, timeout_s: float) -> list[Compile
     error = result.value.get("error")
     if error is not None:
         raise _error(error, request)
+    if notify is not None:
+        for note in result.value["notes"]:
+            notify(note)
     return [
         CompiledModel(**{**each, "output": Path(each["output"]), "files": tuple(each["files"])})
         for each in result.value["models"]
@@ -143,11 +155,26 @@ def _left(request: CompileRequest) -> str:
 def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
     """In the child: compiles, and says as JSON what came of it; errors of ours are told, not raised."""
     jobs = tuple(CompileJob(**job) for job in request["jobs"])
+    notes = _Notes()
+    GROUP_LOG.addHandler(notes)
     try:
         models = _compile(CompileRequest(**{**request, "jobs": jobs}))
     except OrtpkgError as error:
         return {"error": {"kind": type(error).__name__, "code": error.code.value, "message": str(error)}}
-    return {"models": [{**asdict(model), "output": str(model.output)} for model in models]}
+    finally:
+        GROUP_LOG.removeHandler(notes)
+    return {"models": [{**asdict(model), "output": str(model.output)} for model in models], "notes": notes.texts}
+
+
+class _Notes(logging.Handler):
+    """Keeps what is logged, for the parent."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
 
 
 def _compile(request: CompileRequest) -> list[CompiledModel]:

@@ -21,6 +21,7 @@ from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.native_library import NativeModel
+from ortpkg.session.compile_models import CompileJob, CompileRequest, compile_models
 from tests.ep_context.fake_compiler import run, state_of
 
 openvino = pytest.importorskip("openvino")
@@ -258,6 +259,19 @@ def test_where_nothing_can_be_shared_contexts_are_full_and_the_log_says_why(
         assert f"keep weights of their own: {reasons[case]}" in caplog.text.replace("OpenVINO 2023 ", "")
     found = run(state_of(contexts[0], provider()), X)[0]
     np.testing.assert_allclose(found, expected("prefill", X)[0], rtol=1e-4, atol=1e-6)
+
+
+def test_whoever_compiles_in_a_child_is_told_what_is_not_shared(tmp_path: Path) -> None:
+    models = [make_model(tmp_path, "prefill"), make_model(tmp_path, "decode", WEIGHTS[::-1] + 1)]
+    jobs = tuple(CompileJob(model=str(each), output=str(each.with_name(f"{each.stem}_ctx.onnx"))) for each in models)
+    notes: list[str] = []
+    request = CompileRequest(jobs=jobs, ep=OPENVINO_EP, is_shared=True)
+    compile_models(request, timeout_s=120, notify=notes.append)
+    (note,) = notes
+    assert note == (
+        "2 of 2 contexts of the group of OpenVINOExecutionProvider keep weights of their own: "
+        "the models of the group have next to no weights in common"
+    )
 
 
 def test_only_the_cpu_device_shares() -> None:
