@@ -200,7 +200,7 @@ def _print(report: BenchReport, output: Output) -> None:
             f"ortpkg quarantine clear lifts that"
         )
     if report.is_recorded:
-        output.note("recorded: ortpkg select --policy measured goes by it")
+        output.note("recorded: ortpkg select --policy measured goes by it, ortpkg run by the fastest backend")
 
 
 def not_told_apart(results: Sequence[CandidateResult]) -> list[str]:

@@ -134,8 +134,7 @@ class _OnnxRuntimeModel:
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         feeds = dict(zip(self._inputs, inputs, strict=True))
         if not context.is_watched:
-            outputs: Sequence[Any] = self._session.run(self._outputs, feeds)
-            return outputs
+            return self._run(feeds, None)
         options = onnxruntime.RunOptions()
         options.log_severity_level = FATAL_ONLY
         return run_watched(context, lambda: self._run(feeds, options), lambda: setattr(options, "terminate", True))

@@ -393,7 +393,7 @@ def test_prints_a_table_best_first_and_draws_a_picture(run: CommandLine, tmp_pat
     assert done.out.count("accurate") == 2
     assert "threads for every backend" in done.out
     assert "[1/2] round 1: classifier/cpu-fp32" in done.err
-    assert "recorded: ortpkg select --policy measured goes by it" in done.err
+    assert "recorded: ortpkg select --policy measured goes by it, ortpkg run by the fastest backend" in done.err
     assert (tmp_path / "b.svg").read_text().startswith("<svg ")
 
 
