@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.engine.direct_run import direct_run_of
 from ortpkg.engine.graph_partitioner import Partition
@@ -114,7 +116,7 @@ class InferenceSession:
         self._state = create_session_state(model, self._options, self._providers, self._profiler)
         native = {provider.name for provider in self._providers if provider.computes_natively}
         self._is_native = all(each.fused_node and each.provider in native for each in self._state.partitions)
-        is_direct = self._is_native and self._profiler is None
+        is_direct = all(each.fused_node for each in self._state.partitions) and self._profiler is None
         self._direct = direct_run_of(self._state.executable) if is_direct else None
         self._inputs = node_args(graph, names)
         self._overridable = node_args(graph, defaults)
@@ -151,7 +153,11 @@ class InferenceSession:
         feeds = self._check_feeds(input_feed)
         control = self._run_control(run_options)
         if self._direct is not None:
-            found = self._direct.run(feeds, control, positions)
+            if self._is_native:
+                found = self._direct.run(feeds, control, positions)
+            else:  # a compiling EP that computes with numpy
+                with np.errstate(all="ignore"), blas_threads(self._options.intra_op_num_threads):
+                    found = self._direct.run(feeds, control, positions)
             if found is not None:
                 return found
         executable = self._state.executable
