@@ -25,6 +25,7 @@ from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
 from ortpkg.graph.shape_inference import infer_types
+from ortpkg.graph.type_checks import verify_types
 from ortpkg.graph.types import TensorType
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.ep_context_options import (
@@ -129,6 +130,7 @@ def _create(
     ep_context: EpContextOptions,
 ) -> SessionState:
     infer_types(model)
+    verify_types(model.graph)
     transform(model, (TransformLevel.BASIC,), options.graph_optimization_level, transform_context(providers))
     result = partition_graph(model.graph, providers)
     _check_cpu_fallback(result, options)

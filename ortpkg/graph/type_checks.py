@@ -1,0 +1,79 @@
+"""Holds the types of each node's inputs against its operator's definition, once inference has said what they are.
+
+Kernels go by the first type that a constraint is bound to, and numpy converts the others in silence; so what does not
+fit has to be refused before anything runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.inference_guards import all_graphs
+from ortpkg.graph.schemas import find_schema
+from ortpkg.graph.types import SparseTensorType
+
+_MOST_TYPES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Formal:
+    """An input of a definition.
+
+    Attributes:
+        constraint: what it shares its type with all inputs of; "" where each may have its own.
+        allowed: the types, as ONNX writes them.
+    """
+
+    constraint: str
+    allowed: frozenset[str]
+
+
+@cache
+def _formals_of(domain: str, op_type: str, version: int) -> tuple[_Formal, ...]:
+    schema = find_schema(domain, op_type, version)
+    if schema is None:
+        return ()
+    return tuple(
+        _Formal(formal.type_str if formal.is_homogeneous else "", frozenset(formal.types)) for formal in schema.inputs
+    )
+
+
+def verify_types(graph: Graph) -> None:
+    """Raises InvalidGraphError, naming the node, where inputs have types that its operator's definition does not allow.
+
+    Sub-graphs are included. Operators without a definition are let be, and so are values of unknown type and sparse
+    ones, which operators take as dense tensors.
+    """
+    for current in all_graphs(graph):
+        for node in current.nodes:
+            formals = _formals_of(node.domain, node.op_type, node.since_version)
+            if formals:
+                _verify_inputs(current, node, formals)
+
+
+def _verify_inputs(graph: Graph, node: Node, formals: tuple[_Formal, ...]) -> None:
+    bound: dict[str, tuple[str, str]] = {}
+    for slot, value in enumerate(node.inputs):
+        known = graph.type_of(value) if value else None
+        if known is None or isinstance(known, SparseTensorType):
+            continue
+        formal, found = formals[min(slot, len(formals) - 1)], str(known)
+        if found not in formal.allowed:
+            shown = sorted(formal.allowed)[:_MOST_TYPES_SHOWN]
+            rest = ", ..." if len(formal.allowed) > len(shown) else ""
+            raise InvalidGraphError(
+                f"{node} takes {quoted(value)}, a {found}; {node.op_type} of version {node.since_version} takes there "
+                f"{', '.join(shown)}{rest}",
+                node_name=node.name,
+            )
+        if not formal.constraint:
+            continue
+        first, expected = bound.setdefault(formal.constraint, (value, found))
+        if expected != found:
+            raise InvalidGraphError(
+                f"{node} takes {quoted(first)}, a {expected}, and {quoted(value)}, a {found}; they must be of one type",
+                node_name=node.name,
+            )
