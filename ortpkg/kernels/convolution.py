@@ -152,7 +152,7 @@ def _conv(info: OpKernelInfo) -> Compute:
     prepared = None
     if constant is not None and widened(constant) is not constant:
         prepared = info.prepacked("weight", lambda: widened(constant))
-    shifted = _shifted_filter(info, attributes, constant if prepared is None else prepared, group)
+    shifted = constant_shifted_filter(info, attributes, constant if prepared is None else prepared, group)
 
     def compute(
         context: OpKernelContext, x: Tensor, weight: Tensor, bias: Tensor | None = None, residual: Tensor | None = None
@@ -180,7 +180,7 @@ def _conv(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def _shifted_filter(
+def constant_shifted_filter(
     info: OpKernelInfo, attributes: WindowAttributes, weight: Tensor | None, group: int
 ) -> Tensor | None:
     """A constant filter as :mod:`.shifted_products` takes it, where that way is to be taken."""

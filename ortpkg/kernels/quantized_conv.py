@@ -14,7 +14,7 @@ import numpy as np
 
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.conv_epilogue import Epilogue
-from ortpkg.kernels.convolution import Filter, convolve, scratch_nbytes
+from ortpkg.kernels.convolution import Filter, constant_shifted_filter, convolve, scratch_nbytes
 from ortpkg.kernels.integer_gemm import as_int32, centred, largest_centred
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import Requantization
@@ -37,24 +37,28 @@ def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """The weights of one node; ``prepared`` where they and their zero point are constant."""
+    """The weights of one node; ``prepared``, and ``shifted``, where they and their zero point are constant."""
 
     group: int
     attributes: WindowAttributes
     prepared: Tensor | None
+    shifted: Tensor | None
 
     @classmethod
     def of(cls, info: OpKernelInfo, slot: int, zero_point_slot: int) -> _Weights:
-        group = int(info.attribute("group", 1))
+        group, attributes = int(info.attribute("group", 1)), WindowAttributes.of(info)
         w, zero_point = info.constant_input(slot), info.constant_input(zero_point_slot)
         has_zero_point = len(info.node.inputs) > zero_point_slot and bool(info.node.inputs[zero_point_slot])
         prepared = None
         if w is not None and (zero_point is not None or not has_zero_point):
             prepared = info.prepacked("filter", lambda: _filter_values(w, zero_point, group))
-        return cls(group, WindowAttributes.of(info), prepared)
+        return cls(group, attributes, prepared, constant_shifted_filter(info, attributes, prepared, group))
 
     def values(self, w: Tensor, zero_point: Tensor | None) -> Tensor:
         return _filter_values(w, zero_point, self.group) if self.prepared is None else self.prepared
+
+    def filter_of(self, values: Tensor, dtype: np.dtype[Any]) -> Filter:
+        return Filter(values.astype(dtype, copy=False), self.group, self.shifted if dtype == _FLOAT32 else None)
 
     def windows(self, x: Tensor, w: Tensor) -> Windows:
         """ValueError where input, weights and attributes do not fit."""
@@ -87,7 +91,7 @@ def conv_integer(info: OpKernelInfo) -> Compute:
         product = np.empty(out.shape, dtype)
         zero_point = 0.0 if x_zero is None else float(x_zero.reshape(()))
         epilogue = Epilogue(out=product, dtype=dtype)
-        convolve(x, Filter(values.astype(dtype, copy=False), weights.group), windows, epilogue, zero_point)
+        convolve(x, weights.filter_of(values, dtype), windows, epilogue, zero_point)
         np.copyto(out, as_int32(product))
         return out
 
@@ -129,7 +133,7 @@ def qlinear_conv(info: OpKernelInfo) -> Compute:
             bias=None if bias is None else bias.astype(np.float32),
             requantization=Requantization(factor, int(y_zero.reshape(())), y_zero.dtype),
         )
-        convolve(x, Filter(values, weights.group), windows, epilogue, float(x_zero.reshape(())))
+        convolve(x, weights.filter_of(values, _FLOAT32), windows, epilogue, float(x_zero.reshape(())))
         if target is not out:
             np.copyto(out, np.moveaxis(target, 1, -1))
         return out
