@@ -30,14 +30,13 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.placement import ExpectedPlacement, placement_json
 from ortpkg.cli.rendering import Column, Output, duration_text
 from ortpkg.cli.run_guard import guarded
+from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_json, value_row
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 
 if TYPE_CHECKING:
     from ortpkg.api.sample_runner import SampleReport
     from ortpkg.session.placement import Placement
 
-#: How many samples are shown when there are more; the wrong ones are always shown.
-_SHOWN_SAMPLES = 10
 _TIMEOUT_S = 600.0
 
 
@@ -251,18 +250,18 @@ class _Runner:
         shown = self._presented(named)
         as_asked = self.finish()
         if self.output.is_json:
-            outputs = [{"name": name, **_value_json(value)} for name, value in named.items()]
+            outputs = [{"name": name, **value_json(value)} for name, value in named.items()]
             timing = {"load_s": self.load_s, "latency_s": latency_s}
             content = {"as_asked": as_asked, **timing, "outputs": outputs, "predicted": shown}
             self.output.json("run", {"ran": self.places_json(), **content})
         else:
             self.output.table(
                 [Column("output"), Column("type"), Column("shape"), Column("values")],
-                [(name, *_value_row(value)) for name, value in named.items()],
+                [(name, *value_row(value)) for name, value in named.items()],
             )
             if shown:
-                more = ", ..." if len(shown) > _SHOWN_SAMPLES else ""
-                self.output.line(f"predicted: {', '.join(shown[:_SHOWN_SAMPLES])}{more}")
+                more = ", ..." if len(shown) > MOST_SHOWN else ""
+                self.output.line(f"predicted: {', '.join(shown[:MOST_SHOWN])}{more}")
             self.output.note(f"{duration_text(latency_s)}" + (f"; wrote {output}" if output else ""))
         return ExitCode.DONE if as_asked else ExitCode.FINDINGS
 
@@ -311,10 +310,10 @@ class _Runner:
             write_npz(output, _all_outputs(reports))
         if not self.output.is_json:
             for report in reports:
-                self._print_report(report)
+                print_report(report, self.output)
         as_asked = self.finish()
         if self.output.is_json:
-            samples = [_report_json(report) for report in reports]
+            samples = [report_json(report) for report in reports]
             content = {"as_asked": as_asked, "load_s": self.load_s, "samples": samples}
             self.output.json("run", {"ran": self.places_json(), **content})
         if output is not None:
@@ -325,86 +324,9 @@ class _Runner:
     def _is_ours(self, component: str | None) -> bool:
         return component == self.component or (component is None and len(self.package.component_models) == 1)
 
-    def _print_report(self, report: SampleReport) -> None:
-        rows = []
-        skipped = 0
-        for result in report.results:
-            if result.index >= _SHOWN_SAMPLES and result.is_right is not False and result.is_expected is not False:
-                skipped += 1
-                continue
-            mark = {True: "right", False: "WRONG", None: ""}[result.is_right]
-            expected = {True: "yes", False: "NO", None: ""}[result.is_expected]
-            label = "" if result.label is None else result.label
-            rows.append((result.index, result.shown, label, mark, expected, duration_text(result.latency_s)))
-        columns = [Column("sample", is_numeric=True), Column("predicted"), Column("true"), Column("")]
-        columns += [Column("as expected"), Column("latency", is_numeric=True)]
-        self.output.table(columns, rows, title=f"samples {report.sample_set.name}")
-        if skipped:
-            self.output.line(f"... and {skipped} more, right and as expected")
-        self.output.line(_summary(report))
-
 
 def _all_outputs(reports: Sequence[SampleReport]) -> dict[str, Any]:
     """Outputs by name; with the name of their sample set before it where there are several."""
     if len(reports) == 1:
         return dict(reports[0].outputs)
     return {f"{report.sample_set.name}/{name}": value for report in reports for name, value in report.outputs.items()}
-
-
-def _summary(report: SampleReport) -> str:
-    parts = []
-    if report.labelled:
-        parts.append(f"{report.right} of {report.labelled} right ({100 * report.right / report.labelled:.1f} %)")
-    if report.matches is not None:
-        bounds = ", ".join(
-            f"{name} off by at most {report.errors[name]:.2g} "
-            f"(allowed {allowed.absolute:g} + {allowed.relative:g} of it)"
-            for name, allowed in report.tolerances.items()
-        )
-        word = (
-            "outputs match what the package expects"
-            if report.matches
-            else "OUTPUTS DO NOT MATCH what the package expects"
-        )
-        parts.append(f"{word}: {bounds}")
-    parts.append(f"median {duration_text(report.median_latency_s)}")
-    return "; ".join(parts)
-
-
-def _report_json(report: SampleReport) -> dict[str, Any]:
-    return {
-        "name": report.sample_set.name,
-        "count": len(report.results),
-        "labelled": report.labelled,
-        "right": report.right,
-        "matches": report.matches,
-        "largest_absolute_error": dict(report.errors),
-        "median_latency_s": report.median_latency_s,
-        "results": [
-            {
-                "index": result.index,
-                "predicted": result.shown,
-                "true": result.label,
-                "as_expected": result.is_expected,
-                "latency_s": result.latency_s,
-            }
-            for result in report.results
-        ],
-    }
-
-
-def _value_row(value: Any) -> tuple[str, str, str]:
-    description = _value_json(value)
-    return description["type"], str(description["shape"]), description["preview"]
-
-
-def _value_json(value: Any) -> dict[str, Any]:
-    """Type, shape and the first few elements of an output, small whatever its size."""
-    import numpy as np  # a session has loaded it
-
-    if not isinstance(value, np.ndarray):
-        return {"type": type(value).__name__, "shape": None, "preview": repr(value)[:80]}
-    flat = value.reshape(-1)[:6]
-    shown = ", ".join(f"{each:.5g}" if value.dtype.kind in "fc" else str(each) for each in flat)
-    more = ", ..." if value.size > flat.size else ""
-    return {"type": str(value.dtype), "shape": list(value.shape), "preview": f"[{shown}{more}]"}

@@ -1,0 +1,94 @@
+"""How ``ortpkg run`` shows what came out: outputs, and reports of samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.cli.rendering import Column, Output, duration_text
+
+if TYPE_CHECKING:
+    from ortpkg.api.sample_runner import SampleReport
+
+#: How many samples are shown when there are more; the wrong ones are always shown.
+MOST_SHOWN = 10
+
+
+def print_report(report: SampleReport, output: Output) -> None:
+    """Prints a sample set's table, the first samples and all wrong ones, and a line that sums it up."""
+    rows = []
+    skipped = 0
+    for result in report.results:
+        if result.index >= MOST_SHOWN and result.is_right is not False and result.is_expected is not False:
+            skipped += 1
+            continue
+        mark = {True: "right", False: "WRONG", None: ""}[result.is_right]
+        expected = {True: "yes", False: "NO", None: ""}[result.is_expected]
+        label = "" if result.label is None else result.label
+        rows.append((result.index, result.shown, label, mark, expected, duration_text(result.latency_s)))
+    columns = [Column("sample", is_numeric=True), Column("predicted"), Column("true"), Column("")]
+    columns += [Column("as expected"), Column("latency", is_numeric=True)]
+    output.table(columns, rows, title=f"samples {report.sample_set.name}")
+    if skipped:
+        output.line(f"... and {skipped} more, right and as expected")
+    output.line(_summary(report))
+
+
+def _summary(report: SampleReport) -> str:
+    parts = []
+    if report.labelled:
+        parts.append(f"{report.right} of {report.labelled} right ({100 * report.right / report.labelled:.1f} %)")
+    if report.matches is not None:
+        bounds = ", ".join(
+            f"{name} off by at most {report.errors[name]:.2g} "
+            f"(allowed {allowed.absolute:g} + {allowed.relative:g} of it)"
+            for name, allowed in report.tolerances.items()
+        )
+        word = (
+            "outputs match what the package expects"
+            if report.matches
+            else "OUTPUTS DO NOT MATCH what the package expects"
+        )
+        parts.append(f"{word}: {bounds}")
+    parts.append(f"median {duration_text(report.median_latency_s)}")
+    return "; ".join(parts)
+
+
+def report_json(report: SampleReport) -> dict[str, Any]:
+    """A sample set's report as ``ortpkg run --json`` prints it."""
+    return {
+        "name": report.sample_set.name,
+        "count": len(report.results),
+        "labelled": report.labelled,
+        "right": report.right,
+        "matches": report.matches,
+        "largest_absolute_error": dict(report.errors),
+        "median_latency_s": report.median_latency_s,
+        "results": [
+            {
+                "index": result.index,
+                "predicted": result.shown,
+                "true": result.label,
+                "as_expected": result.is_expected,
+                "latency_s": result.latency_s,
+            }
+            for result in report.results
+        ],
+    }
+
+
+def value_row(value: Any) -> tuple[str, str, str]:
+    """The cells type, shape and values of an output in a table."""
+    description = value_json(value)
+    return description["type"], str(description["shape"]), description["preview"]
+
+
+def value_json(value: Any) -> dict[str, Any]:
+    """Type, shape and the first few elements of an output, small whatever its size."""
+    import numpy as np  # a session has loaded it
+
+    if not isinstance(value, np.ndarray):
+        return {"type": type(value).__name__, "shape": None, "preview": repr(value)[:80]}
+    flat = value.reshape(-1)[:6]
+    shown = ", ".join(f"{each:.5g}" if value.dtype.kind in "fc" else str(each) for each in flat)
+    more = ", ..." if value.size > flat.size else ""
+    return {"type": str(value.dtype), "shape": list(value.shape), "preview": f"[{shown}{more}]"}
