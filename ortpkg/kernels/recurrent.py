@@ -7,6 +7,7 @@ and puts out zeros once it has ended; in the reverse direction it starts where i
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.activations import Block
+from ortpkg.kernels.blas_threads import held_to_one_thread
 from ortpkg.kernels.element_types import FLOATS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import matrix_product
@@ -24,6 +26,8 @@ from ortpkg.kernels.scratch import Slot, take_scratch
 
 #: One step: (input part of the gates, states) → new states, the first of which is the output.
 Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
+#: Steps of fewer multiplications take longer on two threads than on one.
+_LEAST_SHARED_PRODUCTS = 2_000_000
 _DIRECTIONS = {"forward": (False,), "foward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
@@ -200,7 +204,9 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
             if plain is not None and lengths is None and states[0].flags.c_contiguous:
                 sequence = range(steps - 1, -1, -1) if reversals[at] else range(steps)
                 check = context.check_cancelled if context.is_watched else None
-                ends = plain(inputs, states, y[:, at], sequence, check)
+                products = batch * cell.gates * hidden * hidden
+                with held_to_one_thread() if products < _LEAST_SHARED_PRODUCTS else nullcontext():
+                    ends = plain(inputs, states, y[:, at], sequence, check)
             else:
                 ends = _run_direction(context, inputs, states, step, lengths, reversals[at], y[:, at])
             for last, end in zip(lasts, ends, strict=True):
