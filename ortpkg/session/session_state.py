@@ -137,6 +137,7 @@ def _create(
     if ep_context.enable:
         dump_ep_context_model(model, result.fused, providers, ep_context)
     for_cpu = transform_context(providers, only=frozenset({CPU_EXECUTION_PROVIDER}))
+    for_cpu = replace(for_cpu, only_portable=bool(options.optimized_model_filepath))
     transform(model, LATER_LEVELS, options.graph_optimization_level, for_cpu)
     _write_optimized_model(model, options, result)
     threads = _thread_pool(options)

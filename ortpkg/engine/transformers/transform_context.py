@@ -43,12 +43,14 @@ class TransformContext:
         execution_providers: only nodes of these providers, or of none yet, may change; None: all.
         largest_constant_nbytes: of a constant that a transformer makes; folding also never more than doubles the bytes
             of what it folds, past the first MiB.
+        only_portable: make no node that onnxruntime's CPU provider refuses, as the model is going to be written.
     """
 
     evaluate: ConstantEvaluator | None = None
     kernel_exists: KernelExists = lambda _node, _types: False
     execution_providers: frozenset[str] | None = None
     largest_constant_nbytes: int = 256 << 20
+    only_portable: bool = False
 
     def may_change(self, node: Node) -> bool:
         """Whether the provider filter lets ``node`` be changed."""
