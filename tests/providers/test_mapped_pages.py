@@ -1,0 +1,50 @@
+"""Pages of mapped files are given back, those of mappings that may have been written to are not."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from pathlib import Path
+
+import pytest
+
+from ortpkg.providers.mapped_pages import release_mapped_pages
+
+NBYTES = 4 << 20
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells of mappings")
+
+
+def resident_kilobytes(path: Path) -> int:
+    found, is_own = 0, False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        if "-" in line.split()[0] and not line.split()[0].endswith(":"):
+            is_own = line.endswith(str(path))
+        elif is_own and line.startswith("Rss:"):
+            found += int(line.split()[1])
+    return found
+
+
+@pytest.mark.parametrize("name", ["weights.bin", "weights of a model.bin"])
+def test_pages_go_and_come_back_as_they_were(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"ab" * (NBYTES // 2))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapping:
+        assert mapping[:].count(b"ab") == NBYTES // 2
+        assert resident_kilobytes(path) >= NBYTES >> 10
+        release_mapped_pages(path)
+        assert resident_kilobytes(path) == 0
+        assert mapping[:] == path.read_bytes()
+
+
+def test_what_was_written_to_a_private_mapping_stays(tmp_path: Path) -> None:
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(NBYTES))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapping:
+        mapping[7] = 1
+        release_mapped_pages(path)
+        assert mapping[7] == 1
+
+
+def test_a_file_that_is_not_mapped_or_not_there_is_nothing(tmp_path: Path) -> None:
+    release_mapped_pages(tmp_path / "nowhere.bin")
