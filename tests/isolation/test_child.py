@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def test_a_hang_is_ended_with_all_that_it_started(call: Any, tmp_path: Path) -> 
     result = call("hang", timeout_s=3.0, pid_file=str(pid_file))
 
     assert (result.outcome, result.reason) == (ChildOutcome.TIMED_OUT, "no answer within 3 s")
-    assert not _is_running(int(pid_file.read_text()))
+    assert _ends(int(pid_file.read_text()))
 
 
 def test_too_large_a_result_is_refused(call: Any) -> None:
@@ -149,6 +150,16 @@ def test_another_interpreter_can_be_named(call: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "executable", "/nowhere/frozen-application")
 
     assert call("add", a=1, b=2).value == {"sum": 3}
+
+
+def _ends(pid: int, *, within_s: float = 10.0) -> bool:
+    """A killed process that is nobody's child here is gone a little later: the system ends it when it gets to it."""
+    deadline = time.monotonic() + within_s
+    while _is_running(pid):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _is_running(pid: int) -> bool:
