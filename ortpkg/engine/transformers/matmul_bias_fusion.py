@@ -46,7 +46,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         left, right = (known_shape(graph, name) for name in product.inputs)
         if left is None or right is None or len(left) <= _MATRIX_RANK or len(right) != _MATRIX_RANK:
             continue
-        if left[:-1] != known.shape[:-1] or not isinstance(right[0], int):
+        if (*left[:-1], right[1]) != known.shape or not isinstance(right[0], int):
             continue
         _fuse(graph, product, node, found[1], target)
         return True

@@ -136,12 +136,13 @@ def test_bias_of_rows_becomes_gemms(addition: str, shape: str) -> None:
     ("inputs", "body", "outputs"),
     [
         ("float[3, 4] x", "p = MatMul(x, w) y = Add(p, row)", "float[3, 5] y"),
+        ("float[2, 3, 4] x, float[4, 1] z", "p = MatMul(x, z) y = Add(p, row)", "float[2, 3, 5] y"),
         ("float[2, 3, 4] x, float[2, 4, 5] z", "p = MatMul(x, z) y = Add(p, row)", "float[2, 3, 5] y"),
         ("float[2, 3, 4] x, float[3, 5] z", "p = MatMul(x, w) y = Add(p, z)", "float[2, 3, 5] y"),
         ("float[M, N, 4] x", "p = MatMul(x, w) y = Add(p, row)", "float[M, N, 5] y"),
         ("float[2, 3, 4] x", "p = MatMul(x, w) y = Add(p, row)", "float[2, 3, 5] y, float[2, 3, 5] p"),
     ],
-    ids=["a matrix", "batches of matrices", "no row", "two unknown sizes", "product is an output"],
+    ids=["a matrix", "one column", "batches of matrices", "no row", "two unknown sizes", "product is an output"],
 )
 def test_other_sums_behind_products_stay(inputs: str, body: str, outputs: str) -> None:
     unchanged(BIAS, inputs, body, outputs)
