@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.hardware import EpDevice
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
-from ortpkg.providers.ep_factory import CpuDevicesEpFactory
+from ortpkg.providers.compatibility_info import is_own_text
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
 from ortpkg.version import __version__
 
 if TYPE_CHECKING:
@@ -24,6 +25,14 @@ class CpuEpFactory(CpuDevicesEpFactory):
     @property
     def version(self) -> str:
         return __version__
+
+    def validate_compiled_model_compatibility_info(
+        self, devices: Sequence[HardwareDevice], info: str
+    ) -> CompiledModelCompatibility:
+        """UNSUPPORTED for what onnxruntime's provider of the same name compiled; it has no contexts of its own."""
+        if is_own_text(info, "onnxruntime"):
+            return CompiledModelCompatibility.UNSUPPORTED
+        return super().validate_compiled_model_compatibility_info(devices, info)
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         # numpy is loaded only when a session is made.

@@ -41,6 +41,13 @@ def test_the_cpu_factory_reports_the_cpu_and_makes_a_provider_that_knows_it(lapt
     assert factory.validate_compiled_model_compatibility_info(laptop, "x") is CompiledModelCompatibility.NOT_APPLICABLE
 
 
+@pytest.mark.requirement("K10")
+def test_the_cpu_factory_knows_that_it_runs_no_context_of_onnxruntimes_provider_of_that_name(laptop: Hardware) -> None:
+    info = "onnxruntime;sdk=1.31.1;device=CPU;architecture=icelake;options=44136fa355b3"
+    rating = CpuEpFactory().validate_compiled_model_compatibility_info(laptop, info)
+    assert rating is CompiledModelCompatibility.UNSUPPORTED
+
+
 # --- OpenVINO --------------------------------------------------------------------------------------------------------
 
 _LAPTOP_DEVICES = [
