@@ -165,7 +165,7 @@ class TensorReader:
         if self.folder is None:
             raise ModelFileError(
                 f"{where} has external data in {quoted(info.location)}, but the model comes from memory: "
-                "say in which folder it lies"
+                "say in which folder it lies (session.model_external_initializers_file_folder_path)"
             )
         if element_type is ElementType.STRING:
             raise ModelFileError(f"{where} holds strings, which cannot be external data")
