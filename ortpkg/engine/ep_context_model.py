@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ortpkg.engine.fused_kernel import FusedKernel
-from ortpkg.errors import EpContextError, ModelFileError, SessionError, quoted
+from ortpkg.engine.graph_partitioner import guard
+from ortpkg.errors import EpContextError, ExecutionProviderError, ModelFileError, SessionError, quoted
 from ortpkg.graph.ep_context import EP_CONTEXT, is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
@@ -117,9 +118,18 @@ def _stand_ins(fused: Mapping[Node, FusedKernel], providers: Iterable[ExecutionP
 def _add_compatibility_info(model: Model, makers: Collection[str], providers: Iterable[ExecutionProvider]) -> None:
     """What each EP says of what it compiled, where selection looks for it (K11)."""
     for provider in providers:
-        info = provider.get_compiled_model_compatibility_info(model.graph) if provider.name in makers else ""
-        if info:
-            model.metadata_props[f"{COMPATIBILITY_PREFIX}{provider.name}"] = info
+        if provider.name not in makers:
+            continue
+        with guard(provider, "say what its compiled models fit"):
+            info: object = provider.get_compiled_model_compatibility_info(model.graph)
+        if not info:
+            continue
+        if not isinstance(info, str):
+            raise ExecutionProviderError(
+                f"{provider.name}: get_compiled_model_compatibility_info returned {type(info).__name__}, not str",
+                ep_name=provider.name,
+            )
+        model.metadata_props[f"{COMPATIBILITY_PREFIX}{provider.name}"] = info
 
 
 def _is_used(graph: Graph, name: str) -> bool:

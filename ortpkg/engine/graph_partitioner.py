@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
 from ortpkg.errors import (
@@ -35,12 +36,14 @@ from ortpkg.providers.execution_provider import (
     FusedNode,
     GraphViewer,
     MetaDef,
+    NodeComputeInfo,
 )
 from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,8 +259,9 @@ class _Partitioner:
         if not fused:
             return
         try:
-            with _guard(provider, "compile"):
-                compute_infos = list(provider.compile(fused))
+            with guard(provider, "compile"):
+                answers = list(provider.compile(fused))
+            compute_infos = _only(NodeComputeInfo, answers, provider, "compile")
         except OrtpkgError:
             raise
         except Exception as error:
@@ -295,11 +299,23 @@ class _Partitioner:
 def _capabilities(
     provider: ExecutionProvider, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
 ) -> list[ComputeCapability]:
-    with _guard(provider, "say which nodes it runs"):
-        return list(provider.get_capability(viewer, types_of))
+    with guard(provider, "say which nodes it runs"):
+        found = list(provider.get_capability(viewer, types_of))
+    return _only(ComputeCapability, found, provider, "get_capability")
 
 
-def _guard(provider: ExecutionProvider, doing: str) -> AbstractContextManager[None]:
+def _only(kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, asked: str) -> list[_T]:
+    """``answers``; ExecutionProviderError for the first that is something else than ``kind``."""
+    for each in answers:
+        if not isinstance(each, kind):
+            raise ExecutionProviderError(
+                f"{provider.name}: {asked} returned {type(each).__name__} where {kind.__name__} belongs",
+                ep_name=provider.name,
+            )
+    return list(answers)
+
+
+def guard(provider: ExecutionProvider, doing: str) -> AbstractContextManager[None]:
     """Around code of a plug-in; nothing around our own, whose unknown errors are bugs."""
     return nullcontext() if provider.backend in BUILT_IN_BACKENDS else foreign_code(provider.name, doing)
 

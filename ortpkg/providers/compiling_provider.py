@@ -27,6 +27,7 @@ from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, cont
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.ep_context_match import check_context_entry
+from ortpkg.providers.ep_context_parts import checked_parts
 from ortpkg.providers.ep_context_reader import EpContextReader
 from ortpkg.providers.ep_context_writer import EpContextWriter
 from ortpkg.providers.execution_provider import (
@@ -227,7 +228,7 @@ class CompilingProvider(ExecutionProvider):
         entry = cache.read(descriptor)
         try:
             return None if entry is None else self.import_context(entry, fused)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it can be compiled anew
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is wrong, it can be compiled anew
             _log.warning("a cached context of %s is dropped: %s", self.name, _first_line(error))
             cache.drop(context_key(descriptor))
             return None
@@ -236,7 +237,7 @@ class CompilingProvider(ExecutionProvider):
         self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode, compiled: CompiledPartition
     ) -> None:
         try:
-            parts = self.export_context(compiled, fused)
+            parts = self._parts_of(compiled, fused)
         except Exception as error:  # noqa: BLE001 - a session that cannot be kept is a session all the same
             _log.warning("what %s compiled cannot be kept: %s", self.name, _first_line(error))
             return
@@ -267,8 +268,12 @@ class CompilingProvider(ExecutionProvider):
             self._writer = EpContextWriter(self.name, source, self.ep_context, self.finish_group)
         return self._writer
 
-    def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:
+    def _parts_of(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         parts = self.export_context(compiled, fused)
+        return checked_parts(parts, ep_name=self.name, partition_name=fused.node.name)
+
+    def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:
+        parts = self._parts_of(compiled, fused)
         is_shared = self.ep_context.share and not self.ep_context.embed_mode
         return ContextEntry(
             name=fused.node.name,
@@ -293,7 +298,17 @@ class CompilingProvider(ExecutionProvider):
         name = attributes.partition_name or fused.node.name
         entry = reader.find_entry(attributes, name)
         check_context_entry(entry, context_node, attributes, ep_name=self.name)
-        mismatch = self.find_mismatch(entry.descriptor, self.describe_environment())
+        try:
+            mismatch = self.find_mismatch(entry.descriptor, self.describe_environment())
+        except OrtpkgError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise EpContextError(
+                f"{self.name} cannot say whether the context of partition {quoted(name)} fits: {_first_line(error)}",
+                ep_name=self.name,
+                source=attributes.source,
+                partition_name=name,
+            ) from error
         if mismatch is not None:
             raise EpContextError(
                 f"the context of partition {quoted(name)} is stale: its {mismatch}; compile the model anew",
@@ -305,7 +320,7 @@ class CompilingProvider(ExecutionProvider):
             compiled = self.import_context(entry, fused)
         except OrtpkgError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EpContextError(
                 f"{self.name} cannot load the context of partition {quoted(name)}: {_first_line(error)}",
                 ep_name=self.name,
@@ -370,5 +385,5 @@ def _hands_out(compiled: CompiledPartition) -> Callable[[str], CompiledPartition
     return lambda _node_name: compiled
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return quoted(next(iter(str(error).strip().splitlines()), type(error).__name__))

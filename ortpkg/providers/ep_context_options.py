@@ -120,6 +120,7 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
 
 def _check_output(options: EpContextOptions) -> None:
     output = options.output_path
+    _check_can_be_a_file(output)
     if output.is_dir():
         raise InvalidSessionOptionError(f"{CONTEXT_FILE_PATH} {quoted(output)} is a directory", key=CONTEXT_FILE_PATH)
     if options.model_path is not None and output.absolute() == options.model_path.absolute():
@@ -133,6 +134,17 @@ def _check_output(options: EpContextOptions) -> None:
         )
     if options.external_initializers:
         _check_external_initializers(output, output.with_name(options.external_initializers))
+
+
+def _check_can_be_a_file(output: Path) -> None:
+    try:
+        os.lstat(output)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        raise InvalidSessionOptionError(
+            f"{CONTEXT_FILE_PATH} {quoted(output)} can be no file: {quoted(error)}", key=CONTEXT_FILE_PATH
+        ) from error
 
 
 def _check_external_initializers(output: Path, path: Path) -> None:
