@@ -52,6 +52,8 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     joined = match_joined_heads(graph, product.outputs[0], value.heads, value.size)
     if joined is None or not _fit(graph, scores, value):
         return False
+    if context.only_portable and scores.mask and _is_repeated_per_query(graph, scores.mask, known):
+        return False
     transpose, reshape = joined
     core = [*reversed(scores.nodes), node, product, transpose, *([] if reshape is None else [reshape])]
     # Factors may have other uses (keys and values that are kept for later); the nodes that make them then stay.
@@ -63,6 +65,12 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     for heads in (scores.query, scores.key, value):
         _remove_unused(graph, heads.nodes)
     return True
+
+
+def _is_repeated_per_query(graph: Graph, mask: str, scores: TensorType) -> bool:
+    """Whether one row of the mask serves all queries: onnxruntime's node wants it written out for each."""
+    shape = known_shape(graph, mask)
+    return shape is None or scores.shape is None or shape[-2] != scores.shape[-2]
 
 
 def _fuse(graph: Graph, core: list[Node], scores: _Scores, value: Heads) -> None:
