@@ -12,11 +12,14 @@ import os
 import sys
 from typing import Any
 
+from ortpkg.isolation.orphan import end_with_parent
+
 
 def main() -> None:
     """Runs "module:function" of the command line on the JSON arguments of stdin; writes one JSON object."""
     channel = os.dup(1)
     os.dup2(2, 1)
+    end_with_parent()
     module_name, _, function_name = sys.argv[-1].partition(":")
     arguments = json.load(sys.stdin)
     reply: dict[str, Any]

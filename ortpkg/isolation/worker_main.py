@@ -6,20 +6,15 @@ through a private copy of the descriptor.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from ortpkg.isolation.orphan import end_with_parent
 from ortpkg.isolation.worker import Message, read_message, write_message
-
-_INTERVAL_S = 1.0
-_SYNCHRONIZE, _FOR_EVER = 0x100000, 0xFFFFFFFF
 
 Handler = Callable[[Message], Message]
 
@@ -29,7 +24,7 @@ def main() -> None:
     channel, source = os.dup(1), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
     _be_ended_first()
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    end_with_parent()
     module_name, _, function_name = sys.argv[-1].partition(":")
     handler: Handler | None = None
     try:
@@ -52,14 +47,3 @@ def _be_ended_first() -> None:
     """On Linux: where memory runs out, the system is to end this process and not its parent."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-
-
-def _end_with(parent: int) -> None:
-    """Ends this process when its parent is gone, whatever native code is doing meanwhile."""
-    if sys.platform == "win32":
-        process = ctypes.windll.kernel32.OpenProcess(_SYNCHRONIZE, False, parent)
-        ctypes.windll.kernel32.WaitForSingleObject(process, _FOR_EVER)
-    else:
-        while os.getppid() == parent:
-            time.sleep(_INTERVAL_S)
-    os._exit(0)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,39 @@ def _ends(pid: int, *, within_s: float = 10.0) -> bool:
 def _is_running(pid: int) -> bool:
     found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return found.stdout.strip() not in {"", "Z"} and not found.stdout.startswith("Z")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="ends parents by a signal")
+def test_a_child_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    (tmp_path / "hanging.py").write_text(
+        "import os, time\nfrom pathlib import Path\n"
+        f"def hang():\n    Path({str(mark)!r}).write_text(str(os.getpid()))\n    time.sleep(600)\n"
+    )
+    text = "from ortpkg.isolation.child import call_in_child; call_in_child('hanging:hang', {}, timeout_s=600)"
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    parent = subprocess.Popen([sys.executable, "-c", text], env={**os.environ, "PYTHONPATH": path})
+    try:
+        _wait_until(lambda: mark.exists() and mark.read_text() != "")
+    finally:
+        parent.kill()
+        parent.wait()
+
+    _wait_until(lambda: not _is_alive(int(mark.read_text())))
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether it runs; what init has not yet waited for does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
