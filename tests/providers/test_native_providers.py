@@ -17,6 +17,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
+from ortpkg.providers.openvino_group import Ports
 from tests.kernels.node_runner import RunContext
 
 _MLP = """
@@ -248,7 +249,9 @@ def test_nodes_that_openvino_splits_among_devices_are_counted_by_device() -> Non
     from ortpkg.providers import openvino_library as library
 
     counts = library._count_nodes(_Core(), _SplitModel(), "HETERO:GPU,CPU")
-    model = library._OpenVinoModel(_Compiled("GPU", "CPU"), (), (), "HETERO:GPU,CPU", counts)
+    model = library._OpenVinoModel(
+        _Compiled("GPU", "CPU"), Ports(inputs=(), outputs=(), constants={}), "HETERO:GPU,CPU", counts
+    )
     found = [(place.device, place.node_count, place.is_fallback) for place in model.get_placement()]
     assert found == [("GPU", 2, False), ("CPU", 1, True)]
 
@@ -270,7 +273,7 @@ def test_openvinos_choice_of_the_cpu_in_place_of_an_accelerator_is_a_fallback(
     pytest.importorskip("openvino")
     from ortpkg.providers import openvino_library as library
 
-    model = library._OpenVinoModel(_Compiled(ran_on), (), (), asked, {})
+    model = library._OpenVinoModel(_Compiled(ran_on), Ports(inputs=(), outputs=(), constants={}), asked, {})
     (place,) = model.get_placement()
     assert (place.device, place.is_fallback) == (device, is_fallback)
     assert (asked in place.reason) is is_fallback
