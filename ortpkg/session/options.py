@@ -57,7 +57,7 @@ class SessionOptions:
         enable_mem_reuse: let values share buffers.
         enable_cpu_mem_arena: keep blocks between runs.
         enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``.
-        optimized_model_filepath: where the transformed model is written; "" for nowhere.
+        optimized_model_filepath: where the transformed model is written, for onnxruntime to run too; "": nowhere.
         log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
         log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
         use_deterministic_compute: ours always is.
