@@ -114,12 +114,15 @@ def compile_variants(
     Constraints (EP, device, architecture, compatibility info) come from the EP, by way of the context models.
 
     Raises:
-        UnknownComponentError: no such component or variant. UsageError: a name for several variants.
+        UnknownComponentError: no such component or variant. UsageError: a name for several variants,
+            contexts that are to be both embedded and shared.
         AuthoringError: nothing plain to compile, a name is taken, or the disk is full.
         CompileError, NoSuitableVariantError: the EP is not here, or could not compile; nothing was changed.
         DigestMismatchError: the package is damaged.
     """
     target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    if wishes.is_embedded and wishes.shares_weights:
+        raise UsageError("contexts embedded in their models have nothing to share: embed them, or share weights")
     package = open_package(target)
     targets = _targets(package, wishes)
     check_intact(target, notify=notify, progress=progress)

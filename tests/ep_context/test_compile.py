@@ -28,6 +28,7 @@ from ortpkg.errors import (
     NoSuitableVariantError,
     TrustRequiredError,
     UnknownComponentError,
+    UsageError,
 )
 from ortpkg.providers.ep_context_file import open_context_file
 from ortpkg.providers.prepack_compatibility import LAYOUT_VERSION
@@ -405,3 +406,11 @@ def test_the_backend_says_whose_provider_compiles(
     words = ["compile-models", "-e", "cpu", "--backend", "onnxruntime", str(source), "-o", str(tmp_path / "out")]
     assert run_command_line(words) == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"net_ctx.onnx", "net_cpu.bin"}
+
+
+def test_embedding_and_sharing_contradict_each_other(package: Path, machine: Path) -> None:
+    before = tree(package)
+
+    with pytest.raises(UsageError, match="nothing to share"):
+        compiled(package, is_embedded=True, shares_weights=True)
+    assert tree(package) == before
