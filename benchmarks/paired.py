@@ -30,11 +30,18 @@ class Timing:
 
 
 def time_in_turns(
-    contenders: Mapping[str, Callable[[], object]], *, baseline: str, budget_s: float = 2.0, least_rounds: int = 7
+    contenders: Mapping[str, Callable[[], object]],
+    *,
+    baseline: str,
+    budget_s: float = 2.0,
+    least_rounds: int = 7,
+    settle_s: float = 0.0,
 ) -> dict[str, Timing]:
     """Calls every contender once per round until the time is used up (at least ``least_rounds`` times).
 
-    Before that, each is called twice to warm up. ``baseline`` names the contender that the ratios refer to.
+    Before that, each is called twice to warm up. ``baseline`` names the contender that the ratios refer to. With
+    ``settle_s`` each call has that pause before it, and untimed calls to wake its own threads again: threads of another
+    contender that wait awake for their next work (OpenBLAS's for some 30 ms) would slow it down, and not count for it.
     """
     for call in contenders.values():
         call()
@@ -44,11 +51,23 @@ def time_in_turns(
     rounds = 0
     while rounds < least_rounds or time.perf_counter() < end:
         for name, call in contenders.items():
+            if settle_s:
+                time.sleep(settle_s)
+                wake(call)
             start = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - start)
         rounds += 1
     return {name: _timing(own, times[baseline]) for name, own in times.items()}
+
+
+def wake(call: Callable[[], object]) -> None:
+    """Calls until a contender is as fast as in steady use: three times, or for a fiftieth of a second."""
+    end = time.perf_counter() + 0.02
+    for _ in range(3):
+        call()
+        if time.perf_counter() > end:
+            return
 
 
 def _timing(own: list[float], base: list[float]) -> Timing:

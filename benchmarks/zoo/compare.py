@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from benchmarks.paired import time_in_turns
 
 THREADS = 2
 _ROUNDS = 5
+#: Until the threads of the engine that ran before sleep.
+_SETTLE_S = 0.1
 
 
 def open_ours(path: Path, threads: int) -> Any:
@@ -52,9 +55,23 @@ def feeds_of(path: Path) -> dict[str, Any]:
 
 
 def largest_error(ours: list[Any], theirs: list[Any]) -> float:
-    """The largest difference relative to the largest output."""
-    pairs = zip(ours, theirs, strict=True)
-    return max(float(np.max(np.abs(a - b)) / max(float(np.max(np.abs(b))), 1e-12)) for a, b in pairs)
+    """The largest difference relative to the largest output. ValueError where one has NaN and the other has not."""
+    return max(relative_error(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def relative_error(ours: Any, theirs: Any) -> float:
+    """The largest difference relative to the largest number of ``theirs``; NaN agrees with NaN, infinity with itself.
+
+    ValueError where one has NaN and the other has not.
+    """
+    apart = np.isnan(ours) != np.isnan(theirs)
+    if apart.any():
+        whose = "ours" if np.isnan(ours).sum() > np.isnan(theirs).sum() else "theirs"
+        raise ValueError(f"{apart.sum()} of {apart.size} elements are NaN in one output and not in the other ({whose})")
+    with np.errstate(invalid="ignore"):
+        differences = np.where((ours == theirs) | np.isnan(ours), 0, np.abs(ours - theirs))
+    largest = np.max(np.abs(theirs[np.isfinite(theirs)]), initial=1e-12)
+    return float(np.max(differences, initial=0) / largest)
 
 
 def compare(path: Path, *, threads: int, budget_s: float) -> dict[str, Any]:
@@ -66,6 +83,7 @@ def compare(path: Path, *, threads: int, budget_s: float) -> dict[str, Any]:
         {"onnxruntime": lambda: theirs.run(None, feeds), "ortpkg": lambda: ours.run(None, feeds)},
         baseline="onnxruntime",
         budget_s=budget_s,
+        settle_s=_SETTLE_S,
     )
     return {
         "error": error,
@@ -119,7 +137,8 @@ def compare_start(path: Path, *, threads: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> int:
+    """Returns 1 where a model failed, or gave NaN on one engine alone; 0 otherwise."""
     parser = argparse.ArgumentParser(description="Compare the embedded engine with onnxruntime on the zoo.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("names", nargs="*")
@@ -127,11 +146,11 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=4.0, help="seconds of measuring per model")
     parser.add_argument("--start", action="store_true", help="session creation and peak memory too")
     parser.add_argument("--json", type=Path, help="also write the figures there")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     paths = sorted(arguments.directory.glob("*.onnx"), key=lambda path: path.stem)
     if arguments.names:
         paths = [arguments.directory / f"{name}.onnx" for name in arguments.names]
-    results = {}
+    results: dict[str, Any] = {}
     print(f"{'model':26}{'ours':>10}{'theirs':>10}{'ratio':>7} {'middle half':>13}{'error':>10}", flush=True)
     for path in paths:
         try:
@@ -155,7 +174,8 @@ def main() -> None:
         print(line, flush=True)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    return 0 if len(results) == len(paths) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

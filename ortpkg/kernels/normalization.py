@@ -16,9 +16,12 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.softmax import row_sums
 from ortpkg.kernels.special_functions import BLOCK
+from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 #: Elements of the panels of rows that are normalized at a time: they are passed over several times in one place.
 _PANEL = 4 * BLOCK
+#: LayerNormalization is ONNX's own from this version on, onnxruntime's contribution before.
+_FIRST_VERSION_OF_ONNX = 17
 
 
 def over_row_panels(work: Callable[[slice], object], rows: int, columns: int) -> None:
@@ -26,8 +29,9 @@ def over_row_panels(work: Callable[[slice], object], rows: int, columns: int) ->
     if not columns:
         return
     step = max(_PANEL // max(columns, 1), 1)
-    for start in range(0, rows, step):
-        work(slice(start, min(start + step, rows)))
+    with small_ufunc_buffers(rows * columns):
+        for start in range(0, rows, step):
+            work(slice(start, min(start + step, rows)))
 
 
 def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -74,9 +78,14 @@ def _row_parameter(parameter: Tensor | None, shape: tuple[int, ...], axis: int, 
 
 
 def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
-    """Y, and the mean and inverse standard deviation where the node asks for them (not with ``by_rms``)."""
+    """Y, and where the node asks for them the mean (not with ``by_rms``) and the inverse standard deviation.
+
+    ONNX's own operator gives both in float32, onnxruntime's contributions in the type of the input.
+    """
     axis, epsilon = info.attribute("axis", -1), info.attribute("epsilon", 1e-5)
-    n_outputs = 1 if by_rms else len(info.node.outputs)
+    n_outputs = len(info.node.outputs)
+    first_statistic = 1 if by_rms else 0
+    is_onnx_own = info.node.since_version >= _FIRST_VERSION_OF_ONNX
 
     def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
         first = normalized_axis(axis, x.ndim)
@@ -91,7 +100,7 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         def normalize(rows: slice) -> None:
             panel = result[rows]
             if by_rms:
-                normalize_rows_by_rms(wide[rows], panel, epsilon)
+                statistics[1, rows] = normalize_rows_by_rms(wide[rows], panel, epsilon)
             else:
                 statistics[0, rows], statistics[1, rows] = normalize_rows(wide[rows], panel, epsilon)
             if wide_scale is not None:
@@ -105,7 +114,9 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         if n_outputs == 1:
             return out
         kept = (*x.shape[:first], *(1,) * (x.ndim - first))
-        return (out, *(statistic.reshape(kept) for statistic in statistics[: n_outputs - 1]))
+        given = statistics[first_statistic : first_statistic + n_outputs - 1]
+        given = given.astype(np.float32 if is_onnx_own else x.dtype, copy=False)
+        return (out, *(statistic.reshape(kept) for statistic in given))
 
     return compute
 

@@ -54,8 +54,7 @@ def _attend_heads(
         np.exp(scores, out=scores)
         sums = row_sums(scores)
         if sums.min() > _LEAST_SAFE_SUM:
-            np.matmul(scores, value, out=out)
-            out /= sums
+            _weigh(scores, value, sums, scaled, out)
             return
     np.matmul(scaled, key.swapaxes(-1, -2), out=scores)
     if bias is not None:
@@ -66,8 +65,14 @@ def _attend_heads(
     np.exp(scores, out=scores)
     sums = row_sums(scores)
     sums[sums == 0] = 1
-    np.matmul(scores, value, out=out)
-    out /= sums
+    _weigh(scores, value, sums, scaled, out)
+
+
+def _weigh(powers: Tensor, value: Tensor, sums: Tensor, scratch: Tensor, out: Tensor) -> None:
+    """``out = powers · value / sums``; the product goes to ``scratch`` first where it has its shape, in one piece."""
+    product = scratch if scratch.shape == out.shape else out
+    np.matmul(powers, value, out=product)
+    np.divide(product, sums, out=out)
 
 
 def _largest_length(vectors: Tensor) -> float:

@@ -24,11 +24,12 @@ _ALIGNMENT = 64
 
 
 class Slot(Enum):
-    """What scratch is for, from the outside in: SHARED by all of a node's steps, a PANEL, or one TASK within it."""
+    """What scratch is for, from the outside in: SHARED by all of a node's steps, a PANEL, one TASK, or a BLOCK in it."""
 
     SHARED = 0
     PANEL = 1
     TASK = 2
+    BLOCK = 3
 
 
 class _Kept(threading.local):
