@@ -52,7 +52,9 @@ class DirectRun:
                 else:
                     frame.store(context, results)
                     results = [frame.values[slot.value_index] for slot in self._instruction.outputs]
-            except (Exception, SystemExit) as error:  # a plug-in's library may try to end the process
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a plug-in may raise what ends processes or generators
                 raise run_error(error, self._instruction) from error
         made = [results[at] for at in self._outputs]
         if positions is None:

@@ -265,7 +265,7 @@ class ExecutionFrame:
         return subgraph.executable.run(feeds, outer, self.control)
 
 
-def run_error(error: Exception | SystemExit, instruction: Instruction) -> OrtpkgError:
+def run_error(error: BaseException, instruction: Instruction) -> OrtpkgError:
     """What a failure inside a kernel becomes for the caller: the node's name, the operator, the kernel's own text."""
     where = f"node {quoted(instruction.node_name)} ({instruction.op_type})"
     if isinstance(error, LimitExceededError):
@@ -278,7 +278,8 @@ def run_error(error: Exception | SystemExit, instruction: Instruction) -> Ortpkg
         return LimitExceededError(
             f"{where} failed: out of memory: {printable(error)}", limit="memory", node_name=instruction.node_name
         )
-    return RunError(f"{where} failed: {printable(error)}", node_name=instruction.node_name)
+    said = printable(error) or type(error).__name__
+    return RunError(f"{where} failed: {said}", node_name=instruction.node_name)
 
 
 def _as_shaped(buffer: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:

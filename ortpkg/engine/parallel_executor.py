@@ -102,7 +102,9 @@ class _ParallelRun:
         context.arguments = [frame.values[index] for index in instruction.inputs]
         try:
             frame.store(context, instruction.compute(context, *context.arguments))
-        except (Exception, SystemExit) as error:  # a plug-in's kernel may try to end the process
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plug-in may raise what ends processes or generators
             raise run_error(error, instruction) from error
 
     def _finish(self, number: int) -> None:

@@ -36,7 +36,9 @@ def execute_sequentially(instructions: Sequence[Instruction], frame: ExecutionFr
                 values[outputs[0].value_index] = result  # what store does, for what nearly all kernels return
             else:
                 frame.store(context, result)
-        except (Exception, SystemExit) as error:  # a plug-in's kernel may try to end the process
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plug-in may raise what ends processes or generators
             raise run_error(error, instruction) from error
         for index in releases:
             values[index] = None

@@ -13,7 +13,7 @@ import pytest
 
 from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError, RunError, SessionError, UsageError
 from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.session.options import ExecutionMode, RunOptions, SessionOptions
 
 pytest.importorskip("onnxruntime")
 from ortpkg.providers import onnxruntime_library
@@ -208,6 +208,8 @@ _MANNERS: dict[str, Compute] = {
     "runs out of memory": _raises(MemoryError("none left")),
     "raises an error of ours": _raises(CancelledError("ended")),
     "ends the process": _raises(SystemExit(3)),
+    "ends a generator": _raises(GeneratorExit()),
+    "raises what is no Exception": _raises(BaseException("odd")),
 }
 
 
@@ -233,6 +235,27 @@ def test_whatever_a_library_does_comes_out_as_the_engine_has_it(
     with _session() as session, _indirect() as other:
         found, expected = _outcome(session, _feeds()), _outcome(other, _feeds())
     assert found == expected
+
+
+@pytest.mark.parametrize("mode", ExecutionMode)
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), BaseException("odd")])
+def test_whatever_a_library_raises_is_an_error_of_the_run(
+    error: BaseException, mode: ExecutionMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _raises(error))
+    options = _limited(execution_mode=mode, inter_op_num_threads=2, enable_profiling=True)
+    with _session(options=options) as session, pytest.raises(RunError, match=r"node 'CPU__0' \(CPU__0\) failed: \w"):
+        session.run(None, _feeds())
+
+
+@pytest.mark.parametrize("mode", ExecutionMode)
+def test_an_interrupt_stays_one(mode: ExecutionMode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime_library._OnnxRuntimeModel, "compute", _raises(KeyboardInterrupt()))
+    options = _limited(execution_mode=mode, inter_op_num_threads=2, enable_profiling=True)
+    with _session() as direct, pytest.raises(KeyboardInterrupt):
+        direct.run(None, _feeds())
+    with _session(options=options) as session, pytest.raises(KeyboardInterrupt):
+        session.run(None, _feeds())
 
 
 def test_a_failure_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
