@@ -8,37 +8,29 @@ PrepackExecutionProvider are no native ones: they hold an ONNX graph, which is c
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from ortpkg.api.judged_contexts import JudgedContexts
 from ortpkg.benchmarking.state_directory import state_directory
-from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.ep_names import PREPACK_EP, resolve_ep_name
 from ortpkg.errors import TrustRequiredError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.providers.ep_context_checks import file_stamp
-from ortpkg.providers.ep_context_options import EpContextOptions
-from ortpkg.providers.ep_context_reader import EpContextReader
+from ortpkg.providers.mapped_context import MappedContext
 
 _CHUNK_NBYTES = 1 << 20
 _TRACE = b"EPContext"
-#: Digests of binaries are remembered with what the file system says of them, as those of all that a session verifies.
-_KIND = "context_digests"
-_MOST_KEPT = 500
-#: A file this young may change again without a new time of change.
-_LEAST_AGE_NS = 2_000_000_000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-#: Judges the EPContext nodes of a model before any execution provider sees them.
-ContextGate = Callable[[Sequence[EpContextAttributes]], None]
+#: Judges the EPContext nodes of a model before any execution provider sees them, and returns the files that it looked
+#: at, by path: the session loads these, as they were opened, and no others. None where it had none to judge.
+ContextGate = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
 
 def is_native(context: EpContextAttributes) -> bool:
@@ -80,16 +72,21 @@ def remember_contexts(models: Iterable[Path]) -> None:
     folder = _remembered()
     folder.mkdir(parents=True, exist_ok=True)
     for model in models:
+        judged = JudgedContexts(model)
         for context in _judged(_contexts_of(model)):
-            digest = _digest_of(context, model)
             note = {"schema_version": 1, "source": context.source, "partition_name": context.partition_name}
-            (folder / digest).write_text(json.dumps(note), encoding="utf-8")
+            (folder / judged.digest_of(context)).write_text(json.dumps(note), encoding="utf-8")
 
 
-def _judge(contexts: Sequence[EpContextAttributes], *, model: Path, whose: str) -> None:
-    for context in _judged(contexts):
-        if not _is_made_here(context, model):
+def _judge(contexts: Sequence[EpContextAttributes], *, model: Path, whose: str) -> Mapping[Path, MappedContext] | None:
+    native = _judged(contexts)
+    if not native:
+        return None
+    judged = JudgedContexts(model)
+    for context in native:
+        if not _is_made_here(context, judged):
             raise _needs_trust(whose, context)
+    return judged.files
 
 
 def _judged(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
@@ -106,33 +103,11 @@ def _contexts_of(model: Path) -> list[EpContextAttributes]:
     return [ep_context_attributes(node) for node in ep_context_nodes(load_model(model).graph)]
 
 
-def _is_made_here(context: EpContextAttributes, model: Path) -> bool:
+def _is_made_here(context: EpContextAttributes, judged: JudgedContexts) -> bool:
     if not _remembered().is_dir():
         return False
-    digest = _digest_of(context, model)
+    digest = judged.digest_of(context)
     return bool(_DIGEST.fullmatch(digest)) and (_remembered() / digest).is_file()
-
-
-def _digest_of(context: EpContextAttributes, model: Path) -> str:
-    """SHA-256 of the payload or the file that an EP would load; "" where there is no such file."""
-    if context.embed_mode:
-        return hashlib.sha256(context.ep_cache_context).hexdigest()
-    # asked of the reader of contexts itself, so that no other file is judged than the one that it will open
-    path = EpContextReader(context.source, EpContextOptions(model_path=model), ()).path_of(context)
-    if not path.is_file():
-        return ""
-    stamp = file_stamp(path)
-    key = {"path": str(path), "stamp": list(stamp or ())}
-    is_settled = stamp is not None and time.time_ns() - max(stamp[3], stamp[4]) >= _LEAST_AGE_NS
-    remembered = read_fact(_KIND, key) if is_settled else None
-    if isinstance(remembered, str):
-        return remembered
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if is_settled and file_stamp(path) == stamp:
-        write_fact(_KIND, key, digest)
-        prune_facts(_KIND, keep=_MOST_KEPT)
-    return digest
 
 
 def _remembered() -> Path:

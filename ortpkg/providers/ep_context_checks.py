@@ -29,6 +29,11 @@ def file_stamp(path: Path) -> Stamp | None:
         found = os.stat(path)  # noqa: PTH116 - one call on the way to a start
     except OSError:
         return None
+    return stamp_of(found)
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """The stamp of a file that was asked for already."""
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 

@@ -26,10 +26,10 @@ from types import MappingProxyType
 from typing import Any
 
 from ortpkg.errors import EpContextError, ModelFileError, quoted
-from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.file_replacement import create_file, replace_file
-from ortpkg.providers.ep_context_checks import CheckedBlobs, PartsFile, Stamp, file_stamp
+from ortpkg.providers.ep_context_checks import CheckedBlobs, PartsFile, Stamp
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
+from ortpkg.providers.mapped_context import MappedContext, map_context
 
 MAGIC = b"ORTPKG EPCTX\x00\x00\x00\x01"
 _LENGTH_NBYTES = 8
@@ -250,18 +250,22 @@ def _arity(value: Any) -> tuple[int, int] | None:
     return inputs, outputs
 
 
-def open_context_file(path: Path, *, ep_name: str) -> ContextFile:
-    """Maps a context file. EpContextError where it is missing or no context file."""
+def open_context_file(path: Path, *, ep_name: str, mapped: MappedContext | None = None) -> ContextFile:
+    """Maps a context file, unless it was ``mapped`` already. EpContextError where it is missing or no context file."""
     where = f"the context file {quoted(path)}"
-    stamp = file_stamp(path)
     try:
-        data = MappedFile(path).mapping()
+        mapped = mapped or map_context(path)
     except ModelFileError as error:
         raise EpContextError(f"{where} cannot be read: {error}", ep_name=ep_name) from error
-    is_same = stamp is not None and stamp == file_stamp(path)  # else it was replaced meanwhile
-    if stamp is None or not is_same:
-        return ContextFile(data, ep_name=ep_name, where=where)
-    return ContextFile(data, ep_name=ep_name, where=where, checked=CheckedBlobs(path, stamp), place=(path, stamp))
+    if not mapped.is_same:  # it was replaced meanwhile
+        return ContextFile(mapped.data, ep_name=ep_name, where=where)
+    return ContextFile(
+        mapped.data,
+        ep_name=ep_name,
+        where=where,
+        checked=CheckedBlobs(path, mapped.stamp),
+        place=(path, mapped.stamp),
+    )
 
 
 def context_bytes(ep_name: str, entries: Sequence[ContextEntry]) -> bytes:

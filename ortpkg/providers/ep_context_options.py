@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
 from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory
+from ortpkg.providers.mapped_context import MappedContext
 
 CONTEXT_ENABLE = "ep.context_enable"
 CONTEXT_FILE_PATH = "ep.context_file_path"
@@ -46,6 +47,8 @@ class EpContextOptions:
         model_path: the source model's file; None where it came from memory.
         cache: where contexts made at run time are kept; None for nowhere.
         only_explains_cache: nothing is compiled; a session made so only says what the cache has.
+        judged: the files of contexts that were found fit to be loaded, by path: these are loaded, opened as they are,
+            and no others. None where nobody judged.
     """
 
     enable: bool = False
@@ -58,6 +61,7 @@ class EpContextOptions:
     model_path: Path | None = None
     cache: EpContextCache | None = None
     only_explains_cache: bool = False
+    judged: Mapping[Path, MappedContext] | None = field(default=None, compare=False, repr=False)
 
     @property
     def model_folder(self) -> Path | None:

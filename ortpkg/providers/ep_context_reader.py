@@ -14,6 +14,7 @@ from ortpkg.graph.external_data import check_location
 from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, open_context_file
 from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, EpContextOptions
 from ortpkg.providers.ep_context_workspace import shared_workspace
+from ortpkg.providers.mapped_context import MappedContext
 
 
 class EpContextReader:
@@ -62,7 +63,9 @@ class EpContextReader:
             return self._embedded_file(main).entry(name)
         path = self.path_of(main)
         if self._options.share:
-            return shared_workspace(self._ep_name).take(path, name, self._file_at)
+            found = shared_workspace(self._ep_name).take(path, name, self._file_at)
+            self._check_judged(found, path)
+            return found
         return self._file_at(path).entry(name)
 
     def _embedded_file(self, main: EpContextAttributes) -> ContextFile:
@@ -71,8 +74,34 @@ class EpContextReader:
 
     def _file_at(self, path: Path) -> ContextFile:
         if path not in self._opened:
-            self._opened[path] = open_context_file(path, ep_name=self._ep_name)
+            self._opened[path] = open_context_file(path, ep_name=self._ep_name, mapped=self._judged_at(path))
         return self._opened[path]
+
+    def _judged_at(self, path: Path) -> MappedContext | None:
+        """The file as it was judged; None where nobody judged. EpContextError where it is another one by now."""
+        if self._options.judged is None:
+            return None
+        judged = self._options.judged.get(path)
+        if judged is None or not judged.is_same:
+            raise self._unjudged(path)
+        return judged
+
+    def _check_judged(self, entry: ContextEntry, path: Path) -> None:
+        """Raises EpContextError where an earlier session left the context of another file than the one judged."""
+        judged = self._judged_at(path)
+        if judged is not None and (entry.file is None or entry.file.stamp != judged.stamp):
+            raise self._unjudged(path)
+
+    def _unjudged(self, path: Path) -> EpContextError:
+        return EpContextError(
+            f"the context file {quoted(path)} was replaced or changed after it had been looked at and before it was "
+            f"loaded; make the session again once nobody writes there",
+            ep_name=self._ep_name,
+        )
+
+    def check_file(self, path: Path) -> None:
+        """Raises EpContextError where that file was judged, and is another one by now: for who opens it himself."""
+        self._judged_at(path)
 
     def path_of(self, main: EpContextAttributes) -> Path:
         """The context's file: relative to the model's folder, and inside it (E37, E38); EpContextError where not."""

@@ -11,6 +11,7 @@ from ortpkg.errors import EpContextError, quoted
 from ortpkg.graph.ep_context import ep_context_attributes
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
+from ortpkg.providers.compiling_provider import CompiledPartition
 from ortpkg.providers.ep_context_file import MAGIC
 from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH
 from ortpkg.providers.ep_context_reader import EpContextReader
@@ -50,6 +51,20 @@ class OnnxRuntimeExecutionProvider(NativeExecutionProvider):
     def context_node_of(self, fused: FusedNode) -> Node | None:
         return None if self._passes_through else super().context_node_of(fused)
 
+    def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+        if not self._passes_through:
+            return super().compile_partition(fused)
+        self._check_judged_files()
+        compiled = super().compile_partition(fused)
+        self._check_judged_files()
+        return compiled
+
+    def _check_judged_files(self) -> None:
+        """Raises EpContextError where a judged file is another one by now: onnxruntime opens it by its path."""
+        reader = EpContextReader(self.name, self.ep_context, ())
+        for path in self.ep_context.judged or ():
+            reader.check_file(path)
+
     def _model_of(self, body: Graph) -> NativeModel:
         model = super()._model_of(body)
         place = self.ep_context.model_path or self.ep_context.file_path
@@ -79,7 +94,9 @@ class OnnxRuntimeExecutionProvider(NativeExecutionProvider):
             return True  # its main node tells
         if attributes.embed_mode:
             return attributes.ep_cache_context.startswith(MAGIC)
-        return _starts_with_magic(EpContextReader(self.name, self.ep_context, ()).path_of(attributes))
+        path = EpContextReader(self.name, self.ep_context, ()).path_of(attributes)
+        judged = (self.ep_context.judged or {}).get(path)
+        return _starts_with_magic(path) if judged is None else bytes(judged.data[: len(MAGIC)]) == MAGIC
 
 
 def _starts_with_magic(path: Path) -> bool:

@@ -26,6 +26,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.blas_threads import blas_threads
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
+from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.session.feeds import FeedCheck, check_output_names
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
 from ortpkg.session.options import (
@@ -67,7 +68,7 @@ class InferenceSession:
         backend: str | None = None,
         ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None,
         isolate: bool = False,
-        check_contexts: Callable[[Sequence[EpContextAttributes]], None] | None = None,
+        check_contexts: Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None] | None = None,
     ) -> None:
         """Loads, partitions and plans a model.
 
@@ -84,7 +85,8 @@ class InferenceSession:
                 that its limits hold whatever the library does, also while it loads, and its crash is an error here.
                 Inputs and outputs are copied over, and runs of several threads take turns.
             check_contexts: called with the model's EPContext nodes, where it has any, before an execution provider
-                sees them; what it raises is raised.
+                sees them; what it raises is raised. Of the files of contexts only those are loaded that it returns,
+                as it opened them; None: whatever the model names.
 
         Raises:
             LimitExceededError: isolated, the model took more to load than the options' limits allow.
@@ -98,8 +100,9 @@ class InferenceSession:
         except OrtpkgError as error:
             abandon_generating_groups(self._options, requested_ep_names(providers, ep_devices), error)
             raise
+        judged = None
         if check_contexts is not None and (contexts := [*map(ep_context_attributes, ep_context_nodes(model.graph))]):
-            check_contexts(contexts)
+            judged = check_contexts(contexts)
         self._profiler = Profiler() if self._options.enable_profiling else None
         start_ns = time.perf_counter_ns()
         created = create_execution_providers(
@@ -113,7 +116,9 @@ class InferenceSession:
         graph = model.graph
         names = [name for name in graph.inputs if name not in graph.initializers]
         defaults = [name for name in graph.inputs if name in graph.initializers]
-        self._state = create_session_state(model, self._options, self._providers, self._profiler)
+        self._state = create_session_state(
+            model, self._options, self._providers, self._profiler, judged_contexts=judged
+        )
         native = {provider.name for provider in self._providers if provider.computes_natively}
         self._is_native = all(each.fused_node and each.provider in native for each in self._state.partitions)
         is_direct = all(each.fused_node for each in self._state.partitions) and self._profiler is None

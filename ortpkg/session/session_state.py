@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ortpkg.engine.ep_context_model import dump_ep_context_model
 from ortpkg.engine.executable_graph import ExecutableGraph
@@ -36,6 +37,7 @@ from ortpkg.providers.ep_context_options import (
 )
 from ortpkg.providers.ep_context_workspace import abandon_groups
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.session.graph_planner import GraphPlanner, parallel_threads
 from ortpkg.session.lent_engine import SessionGraphEngine
 from ortpkg.session.options import (
@@ -83,10 +85,13 @@ def create_session_state(
     profiler: Profiler | None = None,
     *,
     explains_cache: bool = False,
+    judged_contexts: Mapping[Path, MappedContext] | None = None,
 ) -> SessionState:
     """Takes ``model`` (which it changes) through all stages.
 
     ``explains_cache``: compiles nothing; providers note what the cache of contexts has, and the state cannot run.
+    ``judged_contexts``: the only files of contexts to load, as they were opened when somebody judged them; None for
+    whatever the model names.
 
     Raises:
         InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow a session.
@@ -100,6 +105,7 @@ def create_session_state(
         raise
     if explains_cache:
         ep_context = replace(ep_context, enable=False, only_explains_cache=True)
+    ep_context = replace(ep_context, judged=judged_contexts)
     engine = SessionGraphEngine(options)
     for provider in providers:
         provider.ep_context = ep_context

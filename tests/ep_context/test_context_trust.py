@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,11 +14,9 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.api import context_trust
+from ortpkg.api import context_trust, judged_contexts
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.errors import (
-    TrustRequiredError,
-)
+from ortpkg.errors import EpContextError, TrustRequiredError
 from tests.ep_context.compiling import compiled, two_models
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
@@ -60,18 +59,58 @@ def test_a_context_made_here_is_hashed_once_and_again_when_it_changed(
     package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del machine
-    monkeypatch.setattr(context_trust, "_LEAST_AGE_NS", 0)
+    monkeypatch.setattr(judged_contexts, "_LEAST_AGE_NS", 0)
     compiled(package, FAKE)
     variant = ortpkg.ModelPackage(package).best_variant()
     variant.create_session(verify=False)
     with monkeypatch.context() as patched:
-        patched.setattr(hashlib, "file_digest", lambda *_arguments: pytest.fail("hashed again"))
+        patched.setattr(judged_contexts, "_sha256", lambda _data: pytest.fail("hashed again"))
         variant.create_session(verify=False)
     binary = variant.directory / "net_fake.bin"
     data = bytearray(binary.read_bytes())
     data[-1] ^= 1
     binary.unlink()
     binary.write_bytes(data)
+    with pytest.raises(TrustRequiredError):
+        variant.create_session(verify=False)
+
+
+def _renamed_over(binary: Path, data: bytes) -> None:
+    binary.with_name("new").write_bytes(data)
+    binary.with_name("new").replace(binary)
+
+
+def _written_into(binary: Path, data: bytes) -> None:
+    binary.write_bytes(data)
+
+
+def _linked_elsewhere(binary: Path, data: bytes) -> None:
+    binary.with_name("other.bin").write_bytes(data)
+    binary.unlink()
+    binary.symlink_to("other.bin")
+
+
+@pytest.mark.parametrize("swap", [_renamed_over, _written_into, _linked_elsewhere])
+def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
+    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Path, bytes], None]
+) -> None:
+    """Between the judgement and the load another file takes the place of the one that was made here."""
+    del machine
+    compiled(package, FAKE)
+    variant = ortpkg.ModelPackage(package).best_variant()
+    binary = variant.directory / "net_fake.bin"
+    other = binary.read_bytes() + b"another's"
+    judge = context_trust._judge
+
+    def judged_and_swapped(*arguments: Any, **named: Any) -> Any:
+        found = judge(*arguments, **named)
+        swap(binary, other)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(context_trust, "_judge", judged_and_swapped)
+        with pytest.raises(EpContextError, match=r"\.bin' was replaced or changed after it had been looked at"):
+            variant.create_session(verify=False)
     with pytest.raises(TrustRequiredError):
         variant.create_session(verify=False)
 

@@ -1,0 +1,73 @@
+"""The contexts that a model's EPContext nodes lead to, each file opened once, and the SHA-256 of what was opened.
+
+Who judges a context by its digest hands on the open file: a path may lead to another file a moment later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.errors import ModelFileError
+from ortpkg.graph.ep_context import EpContextAttributes
+from ortpkg.providers.ep_context_options import EpContextOptions
+from ortpkg.providers.ep_context_reader import EpContextReader
+from ortpkg.providers.mapped_context import MappedContext, map_context
+
+#: Digests of binaries are remembered with what the file system says of them, as those of all that a session verifies.
+_KIND = "context_digests"
+_MOST_KEPT = 500
+#: A file this young may change again without a new time of change.
+_LEAST_AGE_NS = 2_000_000_000
+
+
+class JudgedContexts:
+    """The contexts of one model, as they are found and hashed one after the other."""
+
+    def __init__(self, model: Path) -> None:
+        self._model = model
+        self._files: dict[Path, MappedContext] = {}
+        self._digests: dict[Path, str] = {}
+
+    @property
+    def files(self) -> Mapping[Path, MappedContext]:
+        """What was opened, by the path that the reader of contexts looks for."""
+        return MappingProxyType(self._files)
+
+    def digest_of(self, context: EpContextAttributes) -> str:
+        """SHA-256 of the payload or the file that an EP would load; "" where there is no such file.
+
+        Raises EpContextError where its path leaves the model's folder.
+        """
+        if context.embed_mode:
+            return _sha256(context.ep_cache_context)
+        # asked of the reader of contexts itself, so that no other file is judged than the one that it will load
+        path = EpContextReader(context.source, EpContextOptions(model_path=self._model), ()).path_of(context)
+        if path not in self._digests:
+            try:
+                self._files[path] = map_context(path)
+            except ModelFileError:
+                return ""
+            self._digests[path] = _digest_of(self._files[path])
+        return self._digests[path]
+
+
+def _digest_of(file: MappedContext) -> str:
+    key = {"path": str(file.path), "stamp": list(file.stamp)}
+    is_settled = time.time_ns() - max(file.stamp[3], file.stamp[4]) >= _LEAST_AGE_NS
+    remembered = read_fact(_KIND, key) if is_settled else None
+    if isinstance(remembered, str):
+        return remembered
+    digest = _sha256(file.data)
+    if is_settled and file.is_same:
+        write_fact(_KIND, key, digest)
+        prune_facts(_KIND, keep=_MOST_KEPT)
+    return digest
+
+
+def _sha256(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
