@@ -69,7 +69,7 @@ def best_variant_by_canary(
     offer = this_machine(named={each.constraints.ep for each in info.variants if each.constraints.ep})
     failures: dict[tuple[str, ...], CanaryFailure] = {}
     while True:
-        selection = package.select(component, **wishes, canary_failures=tuple(failures.values()))
+        selection = package.select(component, backend=backend, **wishes, canary_failures=tuple(failures.values()))
         verdict = next(_candidates(selection, backend, offer, failures), None)
         if verdict is None:
             what = no_suitable_variant_message(selection)

@@ -182,6 +182,7 @@ class ModelPackage:
         *,
         device: str | None = None,
         ep: str | Sequence[str] | None = None,
+        backend: str = "auto",
         policy: str = "default",
         variant: str | None = None,
         check_architecture: bool = False,
@@ -197,6 +198,8 @@ class ModelPackage:
             device: only this device type: "cpu", "gpu" or "npu".
             ep: only this execution provider; aliases such as "openvino" are understood. Where the policy is a release
                 of onnxruntime: the EPs that an application asks for, in its order (also in one text, with commas).
+            backend: only what runs on this backend: "embedded", "openvino", "onnxruntime", ...; "auto": on any. A
+                release of onnxruntime knows no backends: where it is the policy, the choice does not go by this.
             policy: the order of preference; "measured" for what ``ortpkg bench`` found here; "onnxruntime-1.31" or
                 "onnxruntime-1.27" for what that release selects (docs/selection.md).
             variant: judge only the variant of that name.
@@ -207,9 +210,9 @@ class ModelPackage:
             limits: ``max_memory``, ``max_size``, ``min_precision``, ``where``, ``max_latency``, ``max_error`` and
                 ``strict_facts``, see :func:`ortpkg.selection.limits.limits_of`.
 
-        Raises UnknownComponentError for a name that the package does not have, UsageError for an unknown policy, device
-        or EP, or a limit that is none, ProfileError for what is no profile. That nothing fits is no error: then
-        ``Selection.best`` is None.
+        Raises UnknownComponentError for a name that the package does not have, UsageError for an unknown policy,
+        device, EP or backend, or a limit that is none, ProfileError for what is no profile. That nothing fits is no
+        error: then ``Selection.best`` is None.
         """
         chosen = self.component(component)
         if variant is not None:
@@ -234,6 +237,7 @@ class ModelPackage:
             policy=policy,
             device=device,
             ep=eps[0] if eps else None,
+            backend=backend,
             check_architecture=check_architecture,
             notes=(*offer.notes, *self._verification_notes()),
             limits=checked,
@@ -312,20 +316,19 @@ class ModelPackage:
         if canary:
             from ortpkg.api.canary import best_variant_by_canary  # numpy, onnx and what starts children
 
-            choose = partial(
-                best_variant_by_canary, self, backend=backend, trust=self._trust, verify=verify is not False
-            )
+            choose = partial(best_variant_by_canary, self, trust=self._trust, verify=verify is not False)
         is_pipeline = self.info.has_pipeline or (len(self.info.components) > 1 and self.info.compat is None)
         if component is None and is_pipeline:
             # The pipeline runner loads numpy; only packages that need it pay.
             from ortpkg.api.pipeline_session import PipelineSession
 
+            chosen = {each.name: choose(each.name, backend=backend, **wishes) for each in self.info.components}
             sessions = {
-                each.name: choose(each.name, **wishes).create_session(sess_options, backend=backend, verify=verify)
-                for each in self.info.components
+                name: each.create_session(sess_options, backend=backend, verify=verify) for name, each in chosen.items()
             }
             return PipelineSession(self.info, sessions)
-        return choose(component, **wishes).create_session(sess_options, backend=backend, verify=verify)
+        best = choose(component, backend=backend, **wishes)
+        return best.create_session(sess_options, backend=backend, verify=verify)
 
     def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
         """Compares samples.json and the files of ``sample_sets`` with digests.json.

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
 from ortpkg.package.executor_info import ORT
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo
 from ortpkg.selection.verdict import Selection, Verdict
+from ortpkg.selection.wishes import backend_named
 
 if TYPE_CHECKING:
     from ortpkg.api.onnxruntime_args import OnnxRuntimeArgs
@@ -86,7 +86,8 @@ class ModelVariant:
         """
         if self.selection.machine:
             return self._on_this_machine().verdict(backend=backend)
-        self._check_backend(backend)
+        if backend != "auto":
+            backend_named(backend, self.selection.ep_devices)  # which raises for a name that nobody knows
         best = self.selection.best
         if best is not None and best.variant == self.info and _is_on(best, backend):
             return best
@@ -98,18 +99,6 @@ class ModelVariant:
         raise NoSuitableVariantError(
             f"variant {quoted(self.name)} cannot run on this machine{on}:\n{reasons}", selection=self.selection
         )
-
-    def _check_backend(self, backend: str) -> None:
-        if backend == "auto":
-            return
-        from ortpkg.providers.plugins import BUILT_IN_BACKENDS  # loaded by every selection on this machine
-
-        offered = [each.ep_device.backend for each in self.selection.verdicts if each.ep_device is not None]
-        known = list(dict.fromkeys(("auto", *BUILT_IN_BACKENDS, *offered)))
-        if backend not in known:
-            raise UsageError(
-                f"there is no backend {quoted(backend)}{did_you_mean(backend, known)}; known are: {', '.join(known)}"
-            )
 
     def verify(self, *, progress: Progress | None = None) -> Verification:
         """Compares the files that a session on it loads with digests.json; the rest is ``ortpkg.verify``'s.

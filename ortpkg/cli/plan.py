@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.rendering import Column, Output, nbytes_text
-from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.errors import ExitCode, NoSuitableVariantError, UsageError, quoted
 from ortpkg.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -97,11 +98,7 @@ def _session(
 ) -> InferenceSession:
     """A session on a model, or on the best variant of a package. Without a wish, the embedded engine plans it."""
     if model.is_dir():
-        wanted = backend or ("embedded" if ep is None else "auto")
-        chosen = _best_on(model, component, variant, ep, wanted)
-        if backend is None and wanted == "embedded" and not _runs_on(chosen, wanted):
-            wanted = "auto"  # nothing here is for the embedded engine: compiled for another EP, for one
-        return chosen.create_session(options, backend=wanted)
+        return _best_of_package(model, component, variant, ep, backend).create_session(options)
     if backend is None:
         backend = "embedded" if ep is None else "auto"
     if component is not None or variant is not None:
@@ -113,24 +110,17 @@ def _session(
     return InferenceSession(model, options, [name], backend=None if backend == "auto" else backend)
 
 
-def _best_on(package: Path, component: str | None, variant: str | None, ep: str | None, backend: str) -> ModelVariant:
-    """The best variant of those that run on ``backend``; where none does, the best one, which says why not."""
+def _best_of_package(
+    root: Path, component: str | None, variant: str | None, ep: str | None, backend: str | None
+) -> ModelVariant:
+    """The best variant there is for what was asked; without a wish, of those that the embedded engine runs, if any."""
     from ortpkg.api.model_package import ModelPackage  # with the engine, after the arguments
 
-    best = ModelPackage(package).best_variant(component, variant=variant, ep=ep)
-    if backend == "auto":
-        return best
-    eligible = [each for each in best.selection.verdicts if each.is_eligible and each.ep_device is not None]
-    there = [each for each in eligible if each.ep_device is not None and each.ep_device.backend == backend]
-    if not there or _runs_on(best, backend):
-        return best
-    first = min(there, key=lambda each: each.rank or ())
-    return ModelPackage(package).best_variant(component, variant=first.variant.name, ep=ep)
-
-
-def _runs_on(variant: ModelVariant, backend: str) -> bool:
-    devices = [each.ep_device for each in variant.eligible_verdicts()]
-    return any(each is None or each.backend == backend for each in devices)
+    package = ModelPackage(root)
+    if backend is None and ep is None:
+        with suppress(NoSuitableVariantError):  # everything is for other backends: compiled for another EP, for one
+            return package.best_variant(component, variant=variant, backend="embedded")
+    return package.best_variant(component, variant=variant, ep=ep, backend=backend or "auto")
 
 
 def _draw(graph: GraphPlan, path: Path, title: str, output: Output) -> None:

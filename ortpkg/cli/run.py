@@ -126,11 +126,11 @@ def command(
     run_options.timeout_s = _TIMEOUT_S if timeout is None else timeout
     run_options.memory_limit_nbytes = memory_limit
     opened = ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths, trust=trust)
-    wishes = {"variant": variant, "device": device, "ep": ep, "policy": policy}
+    wishes = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
     shown = Output(is_json=as_json)
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
     loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options, "cache": cache}
-    choose = _by_canary(opened, backend, shown, trust=trust, verify=verify) if canary else opened.best_variant
+    choose = _by_canary(opened, shown, trust=trust, verify=verify) if canary else opened.best_variant
     with guarded(run_options, shown):
         runner = _Runner(opened, component, wishes, shown, loading, choose)
         runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
@@ -139,14 +139,12 @@ def command(
         return runner.run_samples(output, run_options)
 
 
-def _by_canary(
-    package: ModelPackage, backend: str, output: Output, *, trust: bool, verify: bool
-) -> Callable[..., ModelVariant]:
+def _by_canary(package: ModelPackage, output: Output, *, trust: bool, verify: bool) -> Callable[..., ModelVariant]:
     """``best_variant``, but what it chooses has survived a try in a child process."""
     from ortpkg.api.canary import best_variant_by_canary  # numpy and onnx
 
     # What failed is a warning of the selection; that something else is tried, which may take minutes, is told at once.
-    return partial(best_variant_by_canary, package, backend=backend, trust=trust, verify=verify, on_note=output.note)
+    return partial(best_variant_by_canary, package, trust=trust, verify=verify, on_note=output.note)
 
 
 class _Runner:

@@ -11,6 +11,7 @@ import typer
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.cli.decision_log import open_decision_log
 from ortpkg.cli.parameters import (
+    BackendOption,
     CompatOption,
     ComponentOption,
     DeviceOption,
@@ -42,6 +43,7 @@ def command(
     component: ComponentOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
+    backend: BackendOption = "auto",
     policy: PolicyOption = "default",
     variant: VariantOption = None,
     profile: ProfilesOption = None,
@@ -78,6 +80,7 @@ def command(
     output = Output(is_json=as_json)
     wishes: dict[str, Any] = {
         "device": device,
+        "backend": backend,
         "policy": policy,
         "variant": variant,
         "check_architecture": check_architecture,

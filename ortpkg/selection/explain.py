@@ -61,6 +61,7 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
         "policy": selection.policy,
         "device": selection.device,
         "ep": selection.ep,
+        "backend": selection.backend,
         "check_architecture": selection.check_architecture,
         "limits": list(selection.limits),
         "machine": selection.machine or None,

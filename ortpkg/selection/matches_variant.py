@@ -2,8 +2,8 @@
 
 Source: MatchesVariant of pull request 27786 (requirements K07 to K10) and "Selection" in the design: EP, device,
 provider options that name a device, compatibility info; architecture only when asked. The two filters of the caller
-(``--ep``, ``--device``) follow the constraint of the same kind, so that a reason tells what is wrong with a variant
-before it tells that it was not asked for.
+(``--ep`` with ``--backend``, ``--device``) follow the constraint of the same kind, so that a reason tells what is wrong
+with a variant before it tells that it was not asked for.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class MatchContext:
 
     Attributes:
         ep_devices, hardware: what the machine offers.
-        device, ep: the caller's filters; the EP by its full name.
+        device, ep, backend: the caller's filters; the EP by its full name.
         check_architecture: whether the architecture constraint counts.
         compatibility: rates a compatibility string on an EP device; may raise.
     """
@@ -79,6 +79,7 @@ class MatchContext:
     compatibility: CompatibilityOf
     device: DeviceType | None = None
     ep: str | None = None
+    backend: str | None = None
     check_architecture: bool = False
 
     def has_ep(self, name: str) -> bool:
@@ -197,6 +198,21 @@ def match_requested_ep(requirements: Requirements, ep_device: EpDevice, context:
     return RuleOutcome(code=ReasonCode.EP_NOT_REQUESTED, reason=f"only {quoted(context.ep)} was asked for")
 
 
+def match_requested_backend(
+    requirements: Requirements, ep_device: EpDevice, context: MatchContext
+) -> RuleOutcome | None:
+    """The caller's ``backend`` filter: what was compiled by one backend's EP is no reason to fail on another."""
+    wanted = context.backend
+    if wanted is None or wanted == ep_device.backend:
+        return None
+    named = "" if requirements.ep is None else f"it is for {quoted(requirements.ep)}; "
+    return RuleOutcome(
+        code=ReasonCode.BACKEND_NOT_REQUESTED,
+        reason=f"{named}only backend {quoted(wanted)} was asked for, and this EP device is of "
+        f"{quoted(ep_device.backend)}",
+    )
+
+
 def match_device(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
     """K08: the device must be of the constraint's type; skipped where the named EP reports no devices.
 
@@ -302,6 +318,7 @@ def match_architecture(requirements: Requirements, ep_device: EpDevice, context:
 MATCH_RULES: tuple[MatchRule, ...] = (
     match_ep,
     match_requested_ep,
+    match_requested_backend,
     match_device,
     match_requested_device,
     match_provider_options,

@@ -26,6 +26,7 @@ def asked_for(selection: Selection) -> str:
     asked = [f"policy {selection.policy}"]
     asked += [f"device {selection.device}"] if selection.device else []
     asked += [f"ep {quoted(selection.ep)[1:-1]}"] if selection.ep else []
+    asked += [f"backend {quoted(selection.backend)[1:-1]}"] if selection.backend else []
     asked += ["architecture checked"] if selection.check_architecture else []
     return ", ".join([*asked, *selection.limits])
 
@@ -63,6 +64,7 @@ _PROGRESS: dict[ReasonCode, int] = {
             ReasonCode.EP_UNSET,
             ReasonCode.EP_MISMATCH,
             ReasonCode.EP_NOT_REQUESTED,
+            ReasonCode.BACKEND_NOT_REQUESTED,
             ReasonCode.DEVICE_MISMATCH,
             ReasonCode.DEVICE_NOT_PRESENT,
             ReasonCode.DEVICE_NOT_REQUESTED,

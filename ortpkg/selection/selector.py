@@ -23,7 +23,7 @@ from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA, deciding_crite
 from ortpkg.selection.reasons import lower_rank_reason
 from ortpkg.selection.selection_warnings import selection_warnings
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
-from ortpkg.selection.wishes import Evidence, SelectionRequest, device_type_named, ep_named
+from ortpkg.selection.wishes import Evidence, SelectionRequest, backend_named, device_type_named, ep_named
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -47,6 +47,7 @@ def make_request(
     policy: str = "default",
     device: str | None = None,
     ep: str | None = None,
+    backend: str = "auto",
     check_architecture: bool = False,
     notes: Sequence[str] = (),
     **evidence: Unpack[Evidence],
@@ -57,10 +58,10 @@ def make_request(
         component, ep_devices: what is selected of, and on; they may name EPs that ONNX Runtime does not know.
         hardware, compatibility, check_architecture, notes: see :class:`SelectionRequest`.
         policy: a name of ``policies.POLICIES``.
-        device, ep: filters in the caller's words; an EP may be an alias.
+        device, ep, backend: filters in the caller's words; an EP may be an alias, and backend "auto" is any.
         evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory`` of :class:`SelectionRequest`.
 
-    Raises UsageError for an unknown policy, device or EP.
+    Raises UsageError for an unknown policy, device, EP or backend.
     """
     return SelectionRequest(
         policy=find_policy(policy),
@@ -68,6 +69,7 @@ def make_request(
         compatibility=compatibility,
         device=None if device is None else device_type_named(device),
         ep=None if ep is None else ep_named(ep, _names_of(component, ep_devices)),
+        backend=None if backend == "auto" else backend_named(backend, ep_devices),
         check_architecture=check_architecture,
         notes=tuple(notes),
         **evidence,
@@ -85,6 +87,7 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
         compatibility=request.compatibility,
         device=request.device,
         ep=request.ep,
+        backend=request.backend,
         check_architecture=request.check_architecture,
     )
     limits = request.limits
@@ -110,6 +113,7 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
         best=best,
         device=None if request.device is None else request.device.value,
         ep=request.ep,
+        backend=request.backend,
         check_architecture=request.check_architecture,
         limits=() if limits is NO_LIMITS else limits.described(),
         machine=request.machine,

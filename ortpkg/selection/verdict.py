@@ -23,6 +23,7 @@ class ReasonCode(StrEnum):
     EP_MISMATCH = "EP_MISMATCH"
     EP_NOT_AVAILABLE = "EP_NOT_AVAILABLE"
     EP_NOT_REQUESTED = "EP_NOT_REQUESTED"
+    BACKEND_NOT_REQUESTED = "BACKEND_NOT_REQUESTED"
     DEVICE_MISMATCH = "DEVICE_MISMATCH"
     DEVICE_NOT_PRESENT = "DEVICE_NOT_PRESENT"
     DEVICE_NOT_REQUESTED = "DEVICE_NOT_REQUESTED"
@@ -88,7 +89,7 @@ class Selection:
         verdicts: all of them, best first, rejections after, in declaration order.
         criteria: what each number of a verdict's rank means, in the order in which they decide.
         best: the winning verdict (code SELECTED), or None.
-        device, ep: the filters that were asked for, None where not.
+        device, ep, backend: the filters that were asked for, None where not.
         check_architecture: whether architecture constraints were evaluated.
         limits: in words, as they were asked for.
         machine: the name of the machine profile; "" for this machine.
@@ -105,6 +106,7 @@ class Selection:
     best: Verdict | None = None
     device: str | None = None
     ep: str | None = None
+    backend: str | None = None
     check_architecture: bool = False
     limits: tuple[str, ...] = ()
     machine: str = ""

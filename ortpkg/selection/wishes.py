@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
@@ -38,6 +38,7 @@ class SelectionRequest:
         hardware: what the machine has, for reasons and for EPs that report no devices.
         compatibility: an EP's rating of a compatibility string; where it raises, the string counts as not applicable.
         device, ep: filters; the EP by its full name.
+        backend: a filter: whose EP devices count; None for all.
         check_architecture: evaluate architecture constraints too.
         limits: what a variant must keep.
         sizes: variant → bytes of its files, where the package does not record them.
@@ -52,6 +53,7 @@ class SelectionRequest:
     compatibility: CompatibilityOf
     device: DeviceType | None = None
     ep: str | None = None
+    backend: str | None = None
     check_architecture: bool = False
     limits: Limits = NO_LIMITS
     sizes: Mapping[str, int] = EMPTY
@@ -86,3 +88,18 @@ def ep_named(text: str, named: Collection[str]) -> str:
     suggestion = suggest_ep_name(text, tuple(sorted(named)))
     hint = f"; did you mean {suggestion!r}?" if suggestion else ""
     raise UsageError(f"there is no execution provider {quoted(text)}{hint}")
+
+
+def backend_named(text: str, ep_devices: Iterable[EpDevice]) -> str:
+    """The backend of that name: one of ours, whether or not it is here, or one that has an EP device here.
+
+    Raises UsageError with the list for a name that nobody knows.
+    """
+    from ortpkg.providers.plugins import BUILT_IN_BACKENDS  # only where somebody names a backend
+
+    known = list(dict.fromkeys(("auto", *BUILT_IN_BACKENDS, *(each.backend for each in ep_devices))))
+    if text not in known:
+        raise UsageError(
+            f"there is no backend {quoted(text)}{did_you_mean(text, known)}; known are: {', '.join(known)}"
+        )
+    return text
