@@ -73,8 +73,11 @@ def _list(ep: str | None, output: Output) -> int:
     from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # numpy
 
     cache = EpContextCache(context_cache_directory())
-    entries = [each for each in cache.entries() if ep is None or each.descriptor.ep == resolve_ep_name(ep)]
-    damaged = cache.damaged() if ep is None else []
+    found = cache.damaged()
+    flawed = {each.key for each in found}
+    own = (each for each in cache.entries() if ep is None or each.descriptor.ep == resolve_ep_name(ep))
+    entries = [each for each in own if each.key not in flawed]
+    damaged, leftovers = (found, cache.leftovers()) if ep is None else ([], [])
     if output.is_json:
         rows = [
             {
@@ -87,16 +90,21 @@ def _list(ep: str | None, output: Output) -> int:
             }
             for each in entries
         ]
-        lost = [{"key": each.key, "nbytes": each.nbytes} for each in damaged]
-        output.json("cache", {"directory": str(context_cache_directory()), "entries": rows, "damaged": lost})
+        lost = [{"key": each.key, "nbytes": each.nbytes, "why": each.why} for each in damaged]
+        left = [{"file": each.path.name, "nbytes": each.nbytes} for each in leftovers]
+        directory = str(context_cache_directory())
+        output.json("cache", {"directory": directory, "entries": rows, "damaged": lost, "leftovers": left})
         return ExitCode.DONE
     for each_damaged in damaged:
         output.line(
-            f"{each_damaged.key[:12]} is damaged, {nbytes_text(each_damaged.nbytes)}: nothing says what it is for; "
+            f"{each_damaged.key[:12]} is damaged, {nbytes_text(each_damaged.nbytes)}: {each_damaged.why}; "
             f"ortpkg cache clear deletes it"
         )
+    if leftovers:
+        half = nbytes_text(sum(each.nbytes for each in leftovers))
+        output.line(f"{_files(len(leftovers))} half written, {half}; ortpkg cache clear deletes them")
     if not entries:
-        if not damaged:
+        if not damaged and not leftovers:
             output.line(f"the cache in {context_cache_directory()} is empty")
         return ExitCode.DONE
     headings = ("key", "execution provider", "device", "SDK version", "architecture", "model", "partition", "used")
@@ -131,20 +139,25 @@ def _clear(ep: str | None, keep: str | None, output: Output) -> int:
         if ep is not None:
             raise UsageError("--keep counts all contexts: it goes without --ep")
         most_nbytes = parse_nbytes(keep, "--keep")
-        damaged = _drop_damaged(cache)
+        damaged, leftovers = _drop_damaged(cache), cache.drop_leftovers()
         count = damaged + cache.prune(most_nbytes)
     else:
+        damaged, leftovers = (_drop_damaged(cache), cache.drop_leftovers()) if ep is None else (0, 0)
         gone = [each for each in cache.entries() if ep is None or each.descriptor.ep == resolve_ep_name(ep)]
         for each in gone:
             cache.drop(each.key)
-        damaged = _drop_damaged(cache) if ep is None else 0
         count = len(gone) + damaged
     if output.is_json:
-        output.json("cache", {"cleared": count})
+        output.json("cache", {"cleared": count, "leftovers": leftovers})
     else:
         of_these = f", {damaged} of these damaged" if damaged else ""
-        output.line(f"{count} context{'' if count == 1 else 's'} deleted{of_these}")
+        beside = f"; and {_files(leftovers)}" if leftovers else ""
+        output.line(f"{count} context{'' if count == 1 else 's'} deleted{of_these}{beside}")
     return ExitCode.DONE
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'' if count == 1 else 's'} that killed sessions left"
 
 
 def _drop_damaged(cache: EpContextCache) -> int:
@@ -173,7 +186,7 @@ def _answers(
         return [explain_model(target, ep, device)]
     package = ModelPackage(target, trust=trust)
     names = [component] if component is not None else [each.name for each in package.component_models]
-    wishes: dict[str, Any] = {"variant": variant, "ep": ep, "device": device}
+    wishes: dict[str, Any] = {"variant": variant, "ep": ep, "device": device, "backend": backend}
     return [
         explain_variant(package.best_variant(name, **wishes), package.info, backend=backend, trust=trust)
         for name in names

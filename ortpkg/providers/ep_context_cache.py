@@ -16,6 +16,8 @@ import hashlib
 import json
 import logging
 import os
+import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +46,10 @@ _SCHEMA_VERSION = 1
 _MOST_NOTE_NBYTES = 1 << 20
 #: Longest wait for another process that compiles the same; afterwards both do.
 _WAIT_S = 1800.0
+#: What replace_file writes to, of an entry's two files.
+_TEMPORARY = re.compile(r"\.([0-9a-f]{40})\.(?:bin|json)\.[0-9a-f]+")
+#: Nobody writes at a file for so long.
+_OLD_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +96,29 @@ class CacheOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedEntry:
-    """Files of the cache that are no entry: a context without a note that can be read, or a note without its context.
+    """Files of the cache that are no entry: one of the two, context and note, is gone or is something else.
 
     Attributes:
         key: what the entry was called.
         nbytes: of its files.
+        why: what is wrong.
     """
 
     key: str
+    nbytes: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A file that a session which was killed while it kept a context left half written.
+
+    Attributes:
+        path: of it.
+        nbytes: what of it is there.
+    """
+
+    path: Path
     nbytes: int
 
 
@@ -180,15 +201,33 @@ class EpContextCache:
         return sorted(found, key=lambda entry: (-entry.used_ns, entry.key))
 
     def damaged(self) -> list[DamagedEntry]:
-        """What lies in the cache and is no entry, by key."""
-        whole = {entry.key for entry in self.entries()}
+        """What lies in the cache and is no entry, by key. Whole contexts are not compared with their digests."""
         sizes: dict[str, int] = {}
         with contextlib.suppress(OSError):
             for path in (*self.directory.glob("*.bin"), *self.directory.glob("*.json")):
-                if path.stem not in whole:
+                with contextlib.suppress(OSError):
+                    sizes[path.stem] = sizes.get(path.stem, 0) + path.stat().st_size
+        flaws = ((key, nbytes, self._flaw(key)) for key, nbytes in sorted(sizes.items()))
+        return [DamagedEntry(key=key, nbytes=nbytes, why=why) for key, nbytes, why in flaws if why]
+
+    def leftovers(self) -> list[Leftover]:
+        """What killed sessions left half written, by name."""
+        found = []
+        with contextlib.suppress(OSError):
+            for path in sorted(self.directory.iterdir()):
+                match = _TEMPORARY.fullmatch(path.name)
+                if match is not None and self._is_left(path, match[1]):
                     with contextlib.suppress(OSError):
-                        sizes[path.stem] = sizes.get(path.stem, 0) + path.stat().st_size
-        return [DamagedEntry(key=key, nbytes=nbytes) for key, nbytes in sorted(sizes.items())]
+                        found.append(Leftover(path=path, nbytes=path.stat().st_size))
+        return found
+
+    def drop_leftovers(self) -> int:
+        """Deletes them; returns how many there were."""
+        found = self.leftovers()
+        for each in found:
+            with contextlib.suppress(OSError):
+                each.path.unlink(missing_ok=True)
+        return len(found)
 
     def outcome(
         self, descriptor: ContextDescriptor, *, partition: str, model: str, is_checked: bool = False
@@ -212,7 +251,11 @@ class EpContextCache:
         return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=False, mismatch=mismatch)
 
     def prune(self, most_nbytes: int, *, keep: str = "") -> int:
-        """Drops what was used least recently until all is at most ``most_nbytes``; returns how many entries went."""
+        """Drops what was used least recently until all is at most ``most_nbytes``; returns how many entries went.
+
+        What killed sessions left half written goes as well.
+        """
+        self.drop_leftovers()
         left, dropped = most_nbytes, 0
         for entry in self.entries():
             left -= entry.nbytes
@@ -233,8 +276,8 @@ class EpContextCache:
         key = context_key(descriptor)
         if not self._path(key).exists() and not self._note_path(key).exists():
             return ""
-        if self._entry(self._note_path(key)) is None:
-            return "its note cannot be read" if self._path(key).exists() else "its context is gone"
+        if flaw := self._flaw(key):
+            return flaw
         try:
             file = open_context_file(self._path(key), ep_name=descriptor.ep)
             names = [name for name in file.names if file.descriptor(name) == descriptor]
@@ -243,6 +286,32 @@ class EpContextCache:
         except EpContextError as error:
             return str(error)
         return "" if names else "its context is another one's"
+
+    def _flaw(self, key: str) -> str:
+        """Why the files of that key are no entry; "" where they are one, as far as the context's index tells."""
+        if not self._path(key).exists():
+            return "its context is gone"
+        entry = self._entry(self._note_path(key))
+        if entry is None:
+            return "its note, which says what it is for, is gone or cannot be read"
+        try:
+            open_context_file(self._path(key), ep_name=entry.descriptor.ep)
+        except EpContextError as error:
+            return str(error)
+        return ""
+
+    def _is_left(self, temporary: Path, key: str) -> bool:
+        """Whether nobody writes it any more: whoever keeps a context holds its lock, and nobody takes a day for it."""
+        lock = self.directory / f"{key}.lock"
+        try:
+            if time.time() - temporary.stat().st_mtime > _OLD_S:
+                return True
+            if not lock.exists():  # a file system without locks: its age has to tell
+                return False
+            with FileLock(lock, timeout=0):
+                return True
+        except (OSError, Timeout, NotImplementedError):
+            return False
 
     def _entry(self, note: Path) -> CachedContext | None:
         key = note.stem

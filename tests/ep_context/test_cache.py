@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -306,7 +307,7 @@ def test_the_command_lists_explains_and_clears(
     assert "is empty" in said("list")
 
 
-@pytest.mark.parametrize("damage", ["empty", "truncated", "a changed byte", "note", "gone"])
+@pytest.mark.parametrize("damage", ["empty", "truncated", "junk", "a changed byte", "note", "gone"])
 def test_what_is_damaged_is_called_so_and_can_be_cleared(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
@@ -322,7 +323,8 @@ def test_what_is_damaged_is_called_so_and_can_be_cleared(
     elif damage == "gone":
         binary.unlink()
     else:
-        changed = {"empty": b"", "truncated": data[: len(data) // 2], "a changed byte": data[:-1] + b"\x7f"}[damage]
+        other = {"empty": b"", "junk": b"junk", "truncated": data[: len(data) // 2]}
+        changed = other.get(damage, data[:-1] + b"\x7f")
         binary.unlink()
         binary.write_bytes(changed)
 
@@ -333,14 +335,58 @@ def test_what_is_damaged_is_called_so_and_can_be_cleared(
     assert "damaged in the cache" in said("why", str(model), "--ep", "prepack")
     partition = json.loads(said("why", str(model), "--ep", "prepack", "--json"))["sessions"][0]["partitions"][0]
     assert (partition["is_hit"], bool(partition["damage"])) == (False, True)
-    is_orphan = damage in ("note", "gone")
+    is_told = damage != "a changed byte"  # for that all of it would have to be read
     told = json.loads(said("list", "--json"))
-    assert [each["key"] for each in told["damaged"]] == ([binary.stem] if is_orphan else [])
-    assert ("is damaged" in said("list")) is is_orphan
+    assert [each["key"] for each in told["damaged"]] == ([binary.stem] if is_told else [])
+    assert ("is damaged" in said("list")) is is_told
     assert said("clear", "--ep", "openvino") == "0 contexts deleted\n"
-    assert said("clear") == ("1 context deleted, 1 of these damaged\n" if is_orphan else "1 context deleted\n")
+    assert said("clear") == ("1 context deleted, 1 of these damaged\n" if is_told else "1 context deleted\n")
     assert not binary.exists()
     assert not note.exists()
+
+
+@pytest.mark.parametrize("state", ["dead", "at work", "unlocked and young", "unlocked and old"])
+def test_what_a_killed_writer_left_is_listed_and_cleared_and_what_is_being_written_is_not(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "cache" / "contexts"
+    cache = EpContextCache(folder)
+    cache.write(entry(0), model="m")
+    key = context_key(entry(1).descriptor)
+    temporary = folder / f".{key}.bin.0123456789ab"
+    temporary.write_bytes(b"half")
+    if state == "unlocked and old":
+        os.utime(temporary, (0, 0))
+
+    def said(*words: str) -> str:
+        assert run_command_line(["cache", *words]) == 0
+        return capsys.readouterr().out
+
+    is_left = state in ("dead", "unlocked and old")
+    if state == "dead":
+        (folder / f"{key}.lock").touch()
+    with cache.lock(entry(1).descriptor) if state == "at work" else contextlib.nullcontext():
+        told = json.loads(said("list", "--json"))
+        assert [each["nbytes"] for each in told["leftovers"]] == ([4] if is_left else [])
+        assert (len(told["entries"]), told["damaged"]) == (1, [])
+        assert ("1 file that killed sessions left half written" in said("list")) is is_left
+        assert said("clear", "--ep", "openvino") == "0 contexts deleted\n"
+        assert temporary.exists()
+        told_when_cleared = said("clear")
+    assert ("1 file that killed sessions left" in told_when_cleared) is is_left
+    assert temporary.exists() is not is_left
+
+
+def test_keeping_a_context_clears_what_killed_writers_left(folder: Path) -> None:
+    cache = EpContextCache(folder)
+    cache.write(entry(0), model="m")
+    temporary = folder / f".{context_key(entry(0).descriptor)}.json.0123456789ab"
+    temporary.write_bytes(b"{")
+    os.utime(temporary, (0, 0))
+    cache.write(entry(1), model="m")
+    assert not temporary.exists()
+    assert len(cache.entries()) == 2
 
 
 @pytest.mark.parametrize(
