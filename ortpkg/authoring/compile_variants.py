@@ -7,13 +7,13 @@ change. Whatever goes wrong before, there is the package as it was.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.compile_folder import compile_folder
 from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, check_new_name, prepare_variants
@@ -126,11 +126,9 @@ def compile_variants(
     package = open_package(target)
     targets = _targets(package, wishes)
     check_intact(target, notify=notify, progress=progress)
-    with tempfile.TemporaryDirectory(prefix="ortpkg-compile-") as folder:
+    with compile_folder() as folder:
         groups = _groups(package, targets, wishes, notify)
-        made = [
-            _compile_group(group, wishes, Path(folder) / str(number), notify) for number, group in enumerate(groups)
-        ]
+        made = [_compile_group(group, wishes, folder / str(number), notify) for number, group in enumerate(groups)]
         with lock_package(target, on_wait=notify):
             recover(target, operations=operations)
             package = open_package(target)
