@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,27 @@ class _Binary:
     entries: dict[str, ContextEntry] = field(default_factory=dict)
     #: Files of the context models that name it, as they were when they had been written.
     files: dict[Path, Stamp | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenGroup:
+    """A session group whose binary was written, while the model of its last session is not.
+
+    Attributes:
+        binary: of the group.
+        is_new: whether it was not there before.
+        files: of the context models of the earlier sessions, as they were when they had been written.
+    """
+
+    binary: Path
+    is_new: bool
+    files: Mapping[Path, Stamp | None]
+
+    def remove(self) -> tuple[Path, ...]:
+        """Removes it: its last session failed, so that nothing of it is to stay. Returns what was removed."""
+        if self.is_new:
+            self.binary.unlink(missing_ok=True)
+        return (*([self.binary] if self.is_new else []), *_remove_unchanged(self.files))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +116,10 @@ class EpContextWorkspace:
         with self._lock:
             return path if self._growing is None else self._growing.path
 
-    def stop(self, finish: FinishGroup | None = None) -> Path | None:
+    def stop(self, finish: FinishGroup | None = None) -> WrittenGroup | None:
         """Writes the group's binary and clears the workspace (E48, E49). None where nothing was compiled.
+
+        Whoever called it removes what comes back, where the session fails after all.
 
         Args:
             finish: what the EP does with the contexts once all are there; by default nothing.
@@ -110,9 +133,10 @@ class EpContextWorkspace:
             if finish is not None:
                 entries = finish(entries, first_offset)
             is_placed = any(entry.descriptor.weights_source for entry in entries)
-            create_context_file(growing.path, self._ep_name, entries, first_offset=first_offset if is_placed else 0)
+            offset = first_offset if is_placed else 0
+            is_new = create_context_file(growing.path, self._ep_name, entries, first_offset=offset)
             self._growing = None
-        return growing.path
+        return WrittenGroup(binary=growing.path, is_new=is_new, files=growing.files)
 
     def add_model(self, files: Sequence[Path]) -> None:
         """Notes the files of a context model that names the group's binary; nothing where that is written."""
@@ -130,13 +154,7 @@ class EpContextWorkspace:
             growing, self._growing = self._growing, None
         if growing is None:
             return None
-        removed = []
-        for path, stamp in growing.files.items():
-            if stamp is not None and file_stamp(path) == stamp:
-                with suppress(OSError):
-                    path.unlink()
-                    removed.append(path)
-        return AbandonedGroup(reason=reason, binary=growing.path, removed=tuple(removed))
+        return AbandonedGroup(reason=reason, binary=growing.path, removed=_remove_unchanged(growing.files))
 
     # --- inference ---------------------------------------------------------------------------------------------------
 
@@ -187,6 +205,17 @@ class EpContextWorkspace:
         """Whether nothing is being compiled into it and nothing waits to be taken."""
         with self._lock:
             return self._growing is None and not self._loaded
+
+
+def _remove_unchanged(files: Mapping[Path, Stamp | None]) -> tuple[Path, ...]:
+    """Removes the files that are as they were; returns which."""
+    removed = []
+    for path, stamp in files.items():
+        if stamp is not None and file_stamp(path) == stamp:
+            with suppress(OSError):
+                path.unlink()
+                removed.append(path)
+    return tuple(removed)
 
 
 _WORKSPACES: dict[str, EpContextWorkspace] = {}

@@ -6,6 +6,7 @@ Source: the EPContext design, generation guidelines (requirements E20, E25 to E2
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,9 @@ from ortpkg.providers.ep_context_file import (
     create_context_file,
 )
 from ortpkg.providers.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS, CONTEXT_FILE_PATH, EpContextOptions
-from ortpkg.providers.ep_context_workspace import FinishGroup, abandon_groups, shared_workspace
+from ortpkg.providers.ep_context_workspace import FinishGroup, WrittenGroup, abandon_groups, shared_workspace
+
+_log = logging.getLogger(__name__)
 
 #: More than this in one protobuf message is refused; a file beside the model takes it.
 MOST_EMBEDDED_NBYTES = 100 << 20
@@ -47,6 +50,8 @@ class EpContextWriter:
         self._entries: list[ContextEntry] = []
         #: The binary that this session wrote, to be removed where its model cannot be.
         self._written: Path | None = None
+        #: The group that this session wrote as its last one, to be removed likewise.
+        self._written_group: WrittenGroup | None = None
         self._is_finished = False
         self._names: set[str] = set()
 
@@ -122,19 +127,30 @@ class EpContextWriter:
         if entries and create_context_file(self._binary_path, self._ep_name, entries):
             self._written = self._binary_path
         if self._options.share and self._options.stop_share:
-            shared_workspace(self._ep_name).stop(self._finish_group)
+            self._written_group = shared_workspace(self._ep_name).stop(self._finish_group)
 
     def add_model(self, files: Sequence[Path]) -> None:
         """Notes that the context model was written: its files."""
-        self._written = None
+        self._written = self._written_group = None
         if self._options.share:
             shared_workspace(self._ep_name).add_model(files)
 
     def abandon(self, reason: BaseException) -> None:
-        """The session failed: removes the binary whose model never came, and gives up the group, if it is one's."""
+        """The session failed: removes the binary whose model never came, and gives up the group, if it is one's.
+
+        Nothing stays of a group whose last session failed before its model was there, its binary included.
+        """
         written, self._written = self._written, None
         if written is not None:
             written.unlink(missing_ok=True)
+        group, self._written_group = self._written_group, None
+        if group is not None:
+            _log.warning(
+                "the session group of %s is given up: its last session failed (%s); removed: %s",
+                self._ep_name,
+                reason,
+                ", ".join(map(quoted, group.remove())) or "nothing",
+            )
         if self._options.share:
             abandon_groups([self._ep_name], reason)
 

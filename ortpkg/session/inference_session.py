@@ -93,25 +93,22 @@ class InferenceSession:
             ModelError, ExecutionProviderError, SessionError: see their subclasses.
         """
         self._options = copy.deepcopy(sess_options) if sess_options is not None else SessionOptions()
-        check_session_options(self._options)
         entries = self._options.config_entries
-        try:
-            model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
-        except OrtpkgError as error:
-            abandon_generating_groups(self._options, requested_ep_names(providers, ep_devices), error)
-            raise
+        backend = backend if backend is not None else entries.get(BACKEND_ENTRY)
         judged = None
-        if check_contexts is not None and (contexts := [*map(ep_context_attributes, ep_context_nodes(model.graph))]):
-            judged = check_contexts(contexts)
-        self._profiler = Profiler() if self._options.enable_profiling else None
-        start_ns = time.perf_counter_ns()
-        created = create_execution_providers(
-            providers,
-            provider_options,
-            ep_devices,
-            backend if backend is not None else entries.get(BACKEND_ENTRY),
-            isolation=self._load_limits() if isolate else None,
-        )
+        try:
+            check_session_options(self._options)
+            model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
+            contexts = [*map(ep_context_attributes, ep_context_nodes(model.graph))] if check_contexts else []
+            if check_contexts is not None and contexts:
+                judged = check_contexts(contexts)
+            self._profiler = Profiler() if self._options.enable_profiling else None
+            start_ns = time.perf_counter_ns()
+            isolation = self._load_limits() if isolate else None
+            created = create_execution_providers(providers, provider_options, ep_devices, backend, isolation=isolation)
+        except BaseException as error:  # whatever it is, the session group that this session is of fails with it
+            abandon_generating_groups(self._options, requested_ep_names(providers, ep_devices, backend), error)
+            raise
         self._providers = register_execution_providers(created)
         graph = model.graph
         names = [name for name in graph.inputs if name not in graph.initializers]

@@ -33,12 +33,16 @@ ProviderName = str | tuple[str, Mapping[str, str]]
 
 
 def requested_ep_names(
-    names: Sequence[ProviderName] | None, ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None
+    names: Sequence[ProviderName] | None,
+    ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None,
+    backend: str | None,
 ) -> list[str]:
     """The full names of the EPs that a session asks for, whether or not they are here."""
     if ep_devices is not None:
         return [device.ep_name for device, _ in ep_devices]
-    return [resolve_ep_name(each if isinstance(each, str) else each[0]) for each in names or ()]
+    if not names:
+        return [_default_ep(backend)]
+    return [resolve_ep_name(each if isinstance(each, str) else each[0]) for each in names]
 
 
 def create_execution_providers(
@@ -90,7 +94,7 @@ def _pairs(
     names: Sequence[ProviderName] | None, options: Sequence[Mapping[str, str]] | None, backend: str | None
 ) -> list[tuple[str, Mapping[str, str]]]:
     if not names:
-        return [(_DEFAULT_EP_OF_BACKEND.get(backend or EMBEDDED, backend or EMBEDDED), {})]
+        return [(_default_ep(backend), {})]
     if options is not None and len(options) != len(names):
         raise InvalidSessionOptionError(
             f"provider_options has {len(options)} entries for {len(names)} providers; give one per provider",
@@ -105,6 +109,11 @@ def _pairs(
         name, own = (entry, {}) if isinstance(entry, str) else entry
         found.setdefault(resolve_ep_name(name), own if options is None else options[position])
     return list(found.items())
+
+
+def _default_ep(backend: str | None) -> str:
+    """The EP of a backend where none is named."""
+    return _DEFAULT_EP_OF_BACKEND.get(backend or EMBEDDED, backend or EMBEDDED)
 
 
 def _from_name(

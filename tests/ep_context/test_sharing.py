@@ -13,7 +13,9 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.errors import CompileError, EpContextError, OrtpkgError
+from ortpkg.engine import ep_context_model
+from ortpkg.ep_names import PREPACK_EP
+from ortpkg.errors import CompileError, EpContextError, OrtpkgError, SessionError, StatusCode, TrustRequiredError
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
@@ -163,6 +165,89 @@ def test_a_model_that_does_not_load_ends_its_group(models: list[Path]) -> None:
         InferenceSession(models[0].with_name("nowhere.onnx"), options, providers=[NAME])
     assert shared_workspace(NAME).is_empty
     assert not models[0].with_name("net_ctx.onnx").exists()
+
+
+def _group_options(*, is_last: bool = False) -> SessionOptions:
+    options = SessionOptions()
+    for key in ("ep.context_enable", "ep.share_ep_contexts", *(["ep.stop_share_ep_contexts"] if is_last else [])):
+        options.add_session_config_entry(key, "1")
+    return options
+
+
+def _not_yours(_contexts: Any) -> None:
+    raise TrustRequiredError("not yours", what="a context")
+
+
+@pytest.mark.requirement("E49")
+@pytest.mark.parametrize("failing", ["model", "provider", "provider option", "option", "contexts"])
+def test_a_session_that_fails_before_its_providers_exist_ends_its_group(
+    models: list[Path], tmp_path: Path, failing: str
+) -> None:
+    workspace = shared_workspace(PREPACK_EP)
+    workspace.abandon()
+    own = tmp_path / "own_ctx.onnx"
+    with_context = InferenceSession(models[2], _group_less(own), providers=["prepack"])
+    with_context.close()
+    InferenceSession(models[0], _group_options(), providers=["prepack"]).close()
+    assert models[0].with_name("net_ctx.onnx").exists()
+    options = _group_options(is_last=True)
+    source: Path = models[1]
+    wishes: dict[str, Any] = {"providers": ["prepack"]}
+    if failing == "model":
+        source = models[0].with_name("nowhere.onnx")
+        wishes = {"backend": "prepack"}
+    elif failing == "provider":
+        wishes = {"providers": ["prepack", "NoSuchExecutionProvider"]}
+    elif failing == "provider option":
+        wishes = {"providers": [("prepack", {}), ("openvino", {"no_such_option": "1"})]}
+    elif failing == "option":
+        options.memory_limit_nbytes = -1
+    else:
+        source = own
+        wishes["check_contexts"] = _not_yours
+    with pytest.raises(OrtpkgError):
+        InferenceSession(source, options, **wishes)
+    assert workspace.is_empty
+    assert not models[0].with_name("net_ctx.onnx").exists()
+    assert not models[0].with_name("net_prepack.bin").exists()
+    InferenceSession(models[1], _group_options(is_last=True), providers=["prepack"]).close()
+    assert models[1].with_name("net2_prepack.bin").exists()
+
+
+def _group_less(path: Path) -> SessionOptions:
+    options = SessionOptions()
+    options.add_session_config_entry("ep.context_enable", "1")
+    options.add_session_config_entry("ep.context_file_path", str(path))
+    return options
+
+
+@pytest.mark.parametrize("has_twin", [False, True])
+def test_nothing_stays_of_a_group_whose_last_model_cannot_be_saved(
+    models: list[Path], has_twin: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = models[0].parent
+    if has_twin:  # the very same binary is there already, and others may need it
+        generate(models[:2])
+        for made in ("net_ctx.onnx", "net2_ctx.onnx"):
+            (folder / made).unlink()
+    state_of(models[0], FakeCompiler(), **GROUP)
+
+    def full(*_arguments: Any, **_options: Any) -> None:
+        assert (folder / "net_fake.bin").exists()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ep_context_model, "save_model", full)
+    with pytest.raises(SessionError, match="No space left") as caught:
+        state_of(models[1], FakeCompiler(), ep_stop_share_ep_contexts="1", **GROUP)
+    assert caught.value.code is StatusCode.FAIL
+    left = {path.name for path in folder.iterdir()} - {path.name for path in models}
+    assert left == ({"net_fake.bin"} if has_twin else set())
+    assert "session group of FakeExecutionProvider is given up" in caplog.text
+    assert "net_ctx.onnx" in caplog.text
+    monkeypatch.undo()
+    assert shared_workspace(NAME).is_empty
+    paths = generate(models[1:])
+    np.testing.assert_allclose(run(state_of(paths[1], FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
 
 
 def test_what_someone_made_of_a_context_model_since_is_not_removed_with_its_group(models: list[Path]) -> None:
