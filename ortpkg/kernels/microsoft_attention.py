@@ -34,6 +34,7 @@ def _padding_bias(mask: Tensor, batch: int, length: int, total: int, filtered: f
     """A padding mask as bias, broadcastable to (batch, 1, length, total).
 
     Forms: (batch,) numbers of keys that count from the left; (2 · batch,) these, then each row's first key;
+    (3 · batch + 2,) these, then where queries and keys would start in tensors without padding, which nothing asks here;
     (batch, total), (batch, length, total) or (batch, 1, total, total): 0 where a key does not count.
     """
     keys = np.arange(total)
@@ -41,6 +42,8 @@ def _padding_bias(mask: Tensor, batch: int, length: int, total: int, filtered: f
         counts = keys < mask[:, None, None, None]
     elif mask.shape == (2 * batch,):
         counts = (keys < mask[:batch, None, None, None]) & (keys >= mask[batch:, None, None, None])
+    elif mask.shape == (3 * batch + 2,):
+        counts = keys < mask[:batch, None, None, None]
     elif mask.shape == (batch, total):
         counts = mask[:, None, None, :] != 0
     elif mask.shape == (batch, length, total):

@@ -95,6 +95,7 @@ MULTI_HEAD: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "bias": ([QUERY, KEY, VALUE, normal(24)], {}),
     "key mask": ([QUERY, KEY, VALUE, None, np.array([[1, 1, 1, 0, 0], [1] * 5], np.int32)], {}),
     "key lengths": ([QUERY, KEY, VALUE, None, np.array([3, 5], np.int32)], {}),
+    "key lengths and offsets": ([QUERY, KEY, VALUE, None, np.array([3, 5, 0, 3, 6, 0, 3, 8], np.int32)], {}),
     "attention bias": ([QUERY, KEY, VALUE, None, None, normal(1, 2, 3, 5)], {"scale": 0.3}),
     "past": (
         [QUERY, normal(2, 3, 8), normal(2, 3, 8), None, None, None, normal(2, 2, 4, 4), normal(2, 2, 4, 4)],
