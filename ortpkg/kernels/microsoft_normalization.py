@@ -67,7 +67,8 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
             np.copyto(out, result, casting="unsafe")
         kept = (*x.shape[:-1], 1)
         mean, inverse = (
-            part.reshape(kept) if wanted else None for part, wanted in zip(statistics, wants[1:], strict=False)
+            part.reshape(kept).astype(np.float32, copy=False) if wanted else None
+            for part, wanted in zip(statistics, wants[1:], strict=False)
         )
         outputs = (out, mean, inverse, sums)
         return outputs[: len(info.node.outputs)] if len(info.node.outputs) > 1 else out

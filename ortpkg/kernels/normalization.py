@@ -20,8 +20,6 @@ from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 #: Elements of the panels of rows that are normalized at a time: they are passed over several times in one place.
 _PANEL = 4 * BLOCK
-#: LayerNormalization is ONNX's own from this version on, onnxruntime's contribution before.
-_FIRST_VERSION_OF_ONNX = 17
 
 
 def over_row_panels(work: Callable[[slice], object], rows: int, columns: int) -> None:
@@ -80,12 +78,11 @@ def _row_parameter(parameter: Tensor | None, shape: tuple[int, ...], axis: int, 
 def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
     """Y, and where the node asks for them the mean (not with ``by_rms``) and the inverse standard deviation.
 
-    ONNX's own operator gives both in float32, onnxruntime's contributions in the type of the input.
+    These are float32 whatever the type of the input is, as the operators' definitions have it.
     """
     axis, epsilon = info.attribute("axis", -1), info.attribute("epsilon", 1e-5)
     n_outputs = len(info.node.outputs)
     first_statistic = 1 if by_rms else 0
-    is_onnx_own = info.node.since_version >= _FIRST_VERSION_OF_ONNX
 
     def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
         first = normalized_axis(axis, x.ndim)
@@ -114,8 +111,7 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         if n_outputs == 1:
             return out
         kept = (*x.shape[:first], *(1,) * (x.ndim - first))
-        given = statistics[first_statistic : first_statistic + n_outputs - 1]
-        given = given.astype(np.float32 if is_onnx_own else x.dtype, copy=False)
+        given = statistics[first_statistic : first_statistic + n_outputs - 1].astype(np.float32, copy=False)
         return (out, *(statistic.reshape(kept) for statistic in given))
 
     return compute

@@ -126,6 +126,20 @@ def test_layer_normalization_gives_its_statistics() -> None:
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize(
+    ("op_type", "outputs"),
+    [("SimplifiedLayerNormalization", 2), ("LayerNormalization", 2), ("LayerNormalization", 3)],
+)
+def test_statistics_agree_with_onnxruntime(op_type: str, outputs: int, dtype: Any) -> None:
+    inputs = normal(2, 3, 8).astype(dtype), normal(8).astype(dtype)
+    expected = run_on_onnxruntime(op_type, *inputs, domain="", outputs=outputs)
+    result = run_op(op_type, *inputs, outputs=outputs, opset=21)
+    for ours, theirs in zip(result, expected, strict=True):
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3 if dtype == np.float16 else 1e-5, atol=1e-6)
+
+
 def test_normalization_of_many_rows_joins_its_panels() -> None:
     x = normal(700, 64) + 5
     result = run_op("LayerNormalization", x, np.ones(64, np.float32))
