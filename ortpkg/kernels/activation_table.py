@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.activations import (
     Block,
+    elu_block,
     hard_sigmoid_block,
     hard_swish_block,
     leaky_relu_block,
+    parametric_softplus_block,
     relu_block,
+    scaled_tanh_block,
+    softsign_block,
     swish_block,
     tanh_block,
+    thresholded_relu_block,
 )
 from ortpkg.kernels.op_kernel import OpKernelInfo, Tensor
-from ortpkg.kernels.special_functions import sigmoid_block
+from ortpkg.kernels.special_functions import sigmoid_block, softplus_block
 
 
 def _clip_block(low: float, high: float) -> Block:
@@ -25,26 +31,48 @@ def _clip_block(low: float, high: float) -> Block:
     return block
 
 
-#: Name → block function from its parameters (defaults are onnxruntime's, which has no HardSwish and QuickGelu here).
-_ACTIVATIONS: Mapping[str, Callable[..., Block]] = {
-    "Relu": lambda: relu_block,
-    "Tanh": lambda: tanh_block,
-    "Sigmoid": lambda: sigmoid_block,
-    "LeakyRelu": lambda alpha=0.01: leaky_relu_block(alpha),
-    "Clip": lambda low=float("-inf"), high=float("inf"): _clip_block(low, high),
-    "HardSwish": lambda: hard_swish_block,
-    "QuickGelu": lambda alpha=1.702: swish_block(alpha),
-    "HardSigmoid": lambda alpha=0.2, beta=0.5: hard_sigmoid_block(alpha, beta),
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """A block function by its parameters: their names and defaults, in the order of ``activation_params``."""
+
+    make: Callable[..., Block]
+    defaults: Mapping[str, float] = field(default_factory=dict)
+
+
+#: By name. Defaults are those of the operators of the same name. FusedGemm of onnxruntime has no Clip, HardSwish and
+#: QuickGelu, its FusedConv none of those from Softplus on.
+_DEFINITIONS: Mapping[str, _Definition] = {
+    "Relu": _Definition(lambda: relu_block),
+    "Tanh": _Definition(lambda: tanh_block),
+    "Sigmoid": _Definition(lambda: sigmoid_block),
+    "LeakyRelu": _Definition(leaky_relu_block, {"alpha": 0.01}),
+    "Clip": _Definition(_clip_block, {"alpha": float("-inf"), "beta": float("inf")}),
+    "HardSwish": _Definition(lambda: hard_swish_block),
+    "QuickGelu": _Definition(swish_block, {"alpha": 1.702}),
+    "HardSigmoid": _Definition(hard_sigmoid_block, {"alpha": 0.2, "beta": 0.5}),
+    "Softplus": _Definition(lambda: softplus_block),
+    "Softsign": _Definition(lambda: softsign_block),
+    "Elu": _Definition(elu_block, {"alpha": 1.0}),
+    "Selu": _Definition(elu_block, {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    "ThresholdedRelu": _Definition(thresholded_relu_block, {"alpha": 1.0}),
+    "ScaledTanh": _Definition(scaled_tanh_block, {"alpha": 1.0, "beta": 1.0}),
+    "ParametricSoftplus": _Definition(parametric_softplus_block, {"alpha": 1.0, "beta": 1.0}),
 }
 
 
 def fused_activation(info: OpKernelInfo) -> Block | None:
-    """The block function that the node's attributes name; None where they name none. ValueError for an unknown name."""
+    """The block function that the node's attributes name; None where they name none.
+
+    ValueError for an unknown name, or for more parameters than the activation has.
+    """
     name = str(info.attribute("activation", ""))
     if not name:
         return None
-    if name not in _ACTIVATIONS:
-        raise ValueError(f"there is no fused activation {quoted(name)}: {', '.join(_ACTIVATIONS)} exist")
-    named = [info.attribute("activation_alpha"), info.attribute("activation_beta")]
-    parameters = info.attribute("activation_params") or [value for value in named if value is not None]
-    return _ACTIVATIONS[name](*parameters)
+    definition = _DEFINITIONS.get(name)
+    if definition is None:
+        raise ValueError(f"there is no fused activation {quoted(name)}: {', '.join(_DEFINITIONS)} exist")
+    listed = tuple(info.attribute("activation_params") or ())
+    if len(listed) > len(definition.defaults):
+        raise ValueError(f"{name} has {len(definition.defaults)} parameters, but activation_params lists {len(listed)}")
+    named = [info.attribute(f"activation_{key}", default) for key, default in definition.defaults.items()]
+    return definition.make(*listed, *named[len(listed) :])

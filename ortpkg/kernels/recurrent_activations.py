@@ -14,6 +14,7 @@ from ortpkg.kernels.activations import (
     hard_sigmoid_block,
     leaky_relu_block,
     relu_block,
+    scaled_tanh_block,
     softsign_block,
     tanh_block,
     thresholded_relu_block,
@@ -26,15 +27,6 @@ def _affine_block(alpha: float, beta: float) -> Block:
     def block(x: Tensor, out: Tensor) -> None:
         np.multiply(x, alpha, out=out)
         np.add(out, beta, out=out)
-
-    return block
-
-
-def _scaled_tanh_block(alpha: float, beta: float) -> Block:
-    def block(x: Tensor, out: Tensor) -> None:
-        np.multiply(x, beta, out=out)
-        np.tanh(out, out=out)
-        np.multiply(out, alpha, out=out)
 
     return block
 
@@ -58,7 +50,7 @@ _DEFINITIONS: Mapping[str, _Definition] = {
     "affine": _Definition(_affine_block, 1.0, 0.0),
     "leakyrelu": _Definition(lambda alpha, _b: leaky_relu_block(alpha), 0.01),
     "thresholdedrelu": _Definition(lambda alpha, _b: thresholded_relu_block(alpha), 1.0),
-    "scaledtanh": _Definition(_scaled_tanh_block, 1.0, 1.0),
+    "scaledtanh": _Definition(scaled_tanh_block, 1.0, 1.0),
     "hardsigmoid": _Definition(hard_sigmoid_block, 0.2, 0.5),
     "elu": _Definition(lambda alpha, _b: elu_block(alpha), 1.0),
 }
