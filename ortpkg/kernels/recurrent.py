@@ -1,7 +1,8 @@
 """RNN, GRU and LSTM: one product for the inputs of all steps, then a small product per step.
 
 Arrays inside run over (steps, batch, features). A sequence that is shorter than the batch's longest keeps its state
-and puts out zeros once it has ended; in the reverse direction it starts where it ends.
+and puts out zeros once it has ended; in the reverse direction it starts where it ends. The last states of a sequence of
+no steps are zeros, whatever its initial states are, as onnxruntime has it.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         y = context.output(0, (steps, *shape), x.dtype) if is_final else np.empty((steps, *shape), wide.dtype)
         lasts = [np.empty(shape, wide.dtype) for _ in starts]
         made = prepared or [cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, peepholes)]
-        rows = np.ascontiguousarray(wide).reshape(steps * batch, -1)
+        rows = np.ascontiguousarray(wide).reshape(steps * batch, wide.shape[2])
         (projected,) = take_scratch(Slot.SHARED, ((steps * batch, cell.gates * hidden), wide.dtype))
         for at, (direction, step, plain) in enumerate(made):
             _project(rows, direction, projected)
@@ -210,7 +211,9 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
             else:
                 ends = _run_direction(context, inputs, states, step, lengths, reversals[at], y[:, at])
             for last, end in zip(lasts, ends, strict=True):
-                last[at] = end
+                last[at] = end if steps else 0
+                if lengths is not None:
+                    last[at, lengths == 0] = 0
         outputs = [y.transpose(2, 0, 1, 3) if batch_first else y, *(last.transpose(order) for last in lasts)]
         results = tuple(
             value if is_final and slot == 0 else _output(context, slot, value, x.dtype)

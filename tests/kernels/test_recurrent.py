@@ -84,6 +84,27 @@ def test_whole_sequences_run_in_every_direction(op_type: str, direction: str, ba
     check_against_onnxruntime(op_type, own, direction=direction)
 
 
+@pytest.mark.parametrize("op_type", GATES)
+@pytest.mark.parametrize("constant_slots", [(), (1, 2, 3)])
+@pytest.mark.parametrize("lengths", [None, np.zeros(BATCH, np.int32)], ids=["whole", "lengths of 0"])
+def test_no_steps_end_in_zeros(op_type: str, constant_slots: tuple[int, ...], lengths: Any) -> None:
+    """onnxruntime 1.31 leaves an LSTM's last cells as they lie in memory here, and ends the process on a GRU."""
+    inputs = inputs_of(op_type, 2)
+    inputs[0], inputs[4] = inputs[0][:0], lengths
+    attributes: dict[str, Any] = {"direction": "bidirectional", "hidden_size": HIDDEN}
+    outputs, *lasts = run_op(op_type, *inputs, outputs=OUTPUTS[op_type], constant_slots=constant_slots, **attributes)
+    assert outputs.shape == (0, 2, BATCH, HIDDEN)
+    for last in lasts:
+        np.testing.assert_array_equal(last, np.zeros((2, BATCH, HIDDEN), np.float32))
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_a_sequence_of_no_steps_among_others_ends_in_zeros(op_type: str) -> None:
+    inputs = inputs_of(op_type, 2)
+    inputs[4] = np.array([5, 0, 3], np.int32)
+    check_against_onnxruntime(op_type, inputs, direction="bidirectional")
+
+
 @pytest.mark.parametrize("reset_after", [0, 1])
 def test_whole_sequences_of_gru_reset_before_or_after_the_product(reset_after: int) -> None:
     check_against_onnxruntime("GRU", inputs_of("GRU", 1, lengths=False), linear_before_reset=reset_after)
