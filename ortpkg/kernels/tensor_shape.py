@@ -26,20 +26,24 @@ def identity(_info: OpKernelInfo) -> Compute:
 def resolved_shape(x_shape: tuple[int, ...], wanted: Sequence[int], allow_zero: bool) -> tuple[int, ...]:
     """Reshape's target: 0 copies the input's dimension (unless ``allow_zero``), one -1 takes what is left.
 
+    What is left is that of the dimensions that are not copied, so a batch of none keeps the shape of its rows, where
+    onnxruntime gives up. With ``allow_zero``, 0 in the target stands against the zeros of the input, as there.
     ValueError where ``wanted`` cannot hold the elements of ``x_shape``.
     """
-    shape = list(wanted)
-    for axis, dimension in enumerate(shape):
+    shape, left = list(wanted), list(x_shape)
+    if allow_zero and 0 in wanted:
+        left = [dimension for dimension in x_shape if dimension]
+    for axis, dimension in enumerate(wanted):
         if dimension == 0 and not allow_zero:
             if axis >= len(x_shape):
                 raise ValueError(f"shape {tuple(wanted)} copies axis {axis}, but the input's shape is {x_shape}")
-            shape[axis] = x_shape[axis]
+            shape[axis], left[axis] = x_shape[axis], 1
     count = element_count(x_shape)
-    unknown = [axis for axis, dimension in enumerate(shape) if dimension == -1]
-    if len(unknown) == 1:
-        known = element_count([dimension for dimension in shape if dimension != -1])
-        shape[unknown[0]] = count // known if known else 0
-    if len(unknown) > 1 or any(dimension < 0 for dimension in shape) or element_count(shape) != count:
+    if -1 in shape:
+        size, rest = divmod(element_count(left), element_count([dimension for dimension in wanted if dimension > 0]))
+        if not rest:
+            shape[shape.index(-1)] = size
+    if any(dimension < 0 for dimension in shape) or element_count(shape) != count:
         raise ValueError(f"a tensor of shape {x_shape} with {count} elements cannot take the shape {tuple(wanted)}")
     return tuple(shape)
 

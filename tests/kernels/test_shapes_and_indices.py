@@ -14,6 +14,7 @@ from ortpkg.graph.types import ElementType
 from ortpkg.kernels.generators import constant
 from ortpkg.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import NodeInfo, run_op
+from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 TRILLION = 10**12
@@ -29,6 +30,26 @@ def int64(*values: int) -> Tensor:
 )
 def test_reshape_copies_zeros_and_infers_one(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     assert run_op("Reshape", X, int64(*shape)).shape == expected
+
+
+def test_reshape_of_an_empty_tensor_keeps_the_shape_of_its_rows() -> None:
+    empty = np.empty((0, 128, 64), np.float32)
+    assert run_op("Reshape", empty, int64(0, -1)).shape == (0, 8192)
+    assert run_op("Reshape", empty, int64(0, -1, 4, 16)).shape == (0, 128, 4, 16)
+    assert run_op("Reshape", empty, int64(0, 0, -1)).shape == (0, 128, 64)
+    with pytest.raises(ValueError, match="cannot take the shape"):
+        run_op("Reshape", empty, int64(0, -1, 5))
+
+
+@pytest.mark.parametrize(
+    ("shape", "target"), [((0, 4), (0, -1)), ((0, 4), (0, 0, -1)), ((0, 4), (-1, 0)), ((0, 4, 5), (0, -1, 5))]
+)
+def test_reshape_to_zeros_that_are_meant_agrees_with_onnxruntime(
+    shape: tuple[int, ...], target: tuple[int, ...]
+) -> None:
+    empty = np.empty(shape, np.float32)
+    expected = run_on_onnxruntime("Reshape", empty, int64(*target), domain="", allowzero=1)
+    assert run_op("Reshape", empty, int64(*target), allowzero=1).shape == expected.shape
 
 
 def test_reshape_of_an_empty_tensor_infers_zero() -> None:
