@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ortpkg.errors import ModelError, quoted
+from ortpkg.errors import InvalidGraphError, ModelError, quoted
 from ortpkg.graph.graph import Node
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.execution_provider import GraphViewer
@@ -139,9 +139,11 @@ def create_execution_plan(
 
     Raises:
         ModelError: FAIL, a node has no kernel or no provider of the session (M03).
+        InvalidGraphError: a main graph takes a value that nobody makes.
     """
     graph = viewer.graph
     outer = graph.outer_values()
+    _verify_made(viewer, outer)
     values = OrtValueNameIdxMap(name for name in (*graph.inputs, *graph.initializers, *outer) if name)
     for node in viewer.nodes:
         for name in node.outputs:
@@ -162,6 +164,21 @@ def create_execution_plan(
         outer_values=_indices(values, outer),
         locations=tuple(locations),
     )
+
+
+def _verify_made(viewer: GraphViewer, outer: Sequence[str]) -> None:
+    """Raises InvalidGraphError where a main graph takes a value that it neither is given nor makes."""
+    if viewer.graph.parent is not None or not outer:
+        return
+    missing = frozenset(outer)
+    for node in viewer.nodes:
+        for name in (*node.inputs, *implicit_inputs_of(node)):
+            if name in missing:
+                raise InvalidGraphError(
+                    f"{node} takes {quoted(name)}, which is no input or initializer, and no node makes it",
+                    node_name=node.name,
+                )
+    raise InvalidGraphError(f"the output {quoted(outer[0])} is no input or initializer, and no node makes it")
 
 
 def _step(

@@ -79,3 +79,14 @@ def test_inputs_weights_and_outputs_have_their_indices() -> None:
 def test_left_out_input_is_absent() -> None:
     plan = execution_plan_of(graph_of("y = Clip(x, , x)"))
     assert plan.steps[0].inputs == (0, ABSENT, 0)
+
+
+def test_a_value_that_nobody_makes_is_an_error_that_names_it_and_its_node() -> None:
+    with pytest.raises(InvalidGraphError, match="Add node 'Add_y' takes 'lost', which is no input") as caught:
+        execution_plan_of(graph_of("a = Relu(x)\ny = Add(a, lost)"))
+    assert caught.value.node_name == "Add_y"
+
+
+def test_an_output_that_nobody_makes_is_an_error_that_names_it() -> None:
+    with pytest.raises(InvalidGraphError, match="the output 'lost' is no input"):
+        execution_plan_of(graph_of("y = Relu(x)", outputs="y lost"))
