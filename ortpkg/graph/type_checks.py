@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ortpkg.errors import InvalidGraphError, quoted
-from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.inference_guards import all_graphs
 from ortpkg.graph.schemas import find_schema
 from ortpkg.graph.types import SparseTensorType
@@ -42,13 +42,15 @@ def _formals_of(domain: str, op_type: str, version: int) -> tuple[_Formal, ...]:
 
 
 def verify_types(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming the node, where inputs have types that its operator's definition does not allow.
+    """Raises InvalidGraphError, naming the node, where its inputs, or what branches give, have types that do not fit.
 
     Sub-graphs are included. Operators without a definition are let be, and so are values of unknown type and sparse
     ones, which operators take as dense tensors.
     """
     for current in all_graphs(graph):
         for node in current.nodes:
+            if node.op_type == "If" and node.domain == ONNX_DOMAIN:
+                _verify_branches(node)
             formals = _formals_of(node.domain, node.op_type, node.since_version)
             if formals:
                 _verify_inputs(current, node, formals)
@@ -75,5 +77,20 @@ def _verify_inputs(graph: Graph, node: Node, formals: tuple[_Formal, ...]) -> No
         if expected != found:
             raise InvalidGraphError(
                 f"{node} takes {quoted(first)}, a {expected}, and {quoted(value)}, a {found}; they must be of one type",
+                node_name=node.name,
+            )
+
+
+def _verify_branches(node: Node) -> None:
+    """Both branches of an If give each output in one type (If: "must be of the same data type"); sizes may differ."""
+    then, other = node.subgraphs.get("then_branch"), node.subgraphs.get("else_branch")
+    if then is None or other is None:
+        return
+    for output, *made in zip(node.outputs, then.outputs, other.outputs, strict=False):
+        types = [inner.type_of(value) for inner, value in zip((then, other), made, strict=True)]
+        if None not in types and str(types[0]) != str(types[1]):
+            raise InvalidGraphError(
+                f"{node} gives {quoted(output)}, in its then_branch a {types[0]}, in its else_branch a {types[1]}; "
+                "they must be of one type",
                 node_name=node.name,
             )

@@ -60,3 +60,15 @@ def test_allows_inputs_whose_types_the_definition_tells_apart(node: str) -> None
     model = load_model(parse(text_of(node)))
     infer_types(model)
     verify_types(model.graph)
+
+
+@pytest.mark.parametrize("declared", ["y", "float[2] y"])
+def test_refuses_branches_of_different_types(declared: str) -> None:
+    text = f"""g (bool c, float[2] x, double[2] d) => ({declared}) {{
+        [choice] y = If (c) <then_branch = t () => (p) {{ p = Neg(x) }},
+                             else_branch = e () => (o) {{ o = Neg(d) }}> }}"""
+    with pytest.raises(InvalidGraphError) as caught:
+        InferenceSession(parse(text).SerializeToString())
+
+    assert "then_branch a tensor(float), in its else_branch a tensor(double); they must be of" in str(caught.value)
+    assert caught.value.node_name == "choice"
