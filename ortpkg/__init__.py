@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ortpkg.authoring.slim import slim
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+    from ortpkg.session.ort_value import OrtValue
 
 #: Public name → the module that has it.
 _LAZY: dict[str, str] = {
@@ -39,6 +40,7 @@ _LAZY: dict[str, str] = {
     "ModelPackage": "ortpkg.api.model_package",
     "ModelVariant": "ortpkg.api.model_variant",
     "NewVariant": "ortpkg.authoring.new_variant",
+    "OrtValue": "ortpkg.session.ort_value",
     "PackageDiff": "ortpkg.authoring.diff",
     "RunOptions": "ortpkg.session.options",
     "SessionOptions": "ortpkg.session.options",
@@ -69,6 +71,7 @@ __all__ = [
     "ModelPackage",
     "ModelVariant",
     "NewVariant",
+    "OrtValue",
     "PackageDiff",
     "RunOptions",
     "SessionOptions",
