@@ -88,11 +88,22 @@ def match_joined_heads(graph: Graph, value: str, heads: int, size: int) -> tuple
     apart, joined = known_shape(graph, transpose.outputs[0]), known_shape(graph, reshape.outputs[0])
     if apart is None or None in apart or len(apart) != 4 or apart[2:] != (heads, size):
         return None
-    if joined == (*apart[:2], heads * size):
+    target = constant_ints(graph, reshape.inputs[1])
+    surely = target is not None and _joins_columns(target, reshape, apart, heads * size)
+    if surely or joined == (*apart[:2], heads * size):
         return transpose, reshape
     # Its target may not copy a dimension by position: there is one fewer of them then.
-    target = constant_ints(graph, reshape.inputs[1])
     return (transpose, None) if target is not None and 0 not in target else None
+
+
+def _joins_columns(target: tuple[int, ...], reshape: Node, apart: tuple[object, ...], columns: int) -> bool:
+    """Whether a reshape of (batch, length, heads, size) surely gives (batch, length, columns).
+
+    Inference finds no name for a length of -1 where the batch is copied, and a graph's output keeps its own.
+    """
+    if len(target) != len(apart) - 1 or target[2] != columns or (0 in target and reshape.attribute("allowzero", 0)):
+        return False
+    return all(wanted in (0, -1) or wanted == own for wanted, own in zip(target[:2], apart[:2], strict=True))
 
 
 def fits_scores(mask: tuple[object, ...] | None, scores: tuple[object, ...] | None) -> bool:

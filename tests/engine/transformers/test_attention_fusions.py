@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from ortpkg.engine.transformers.attention_fusion import ATTENTION_FUSION
+from ortpkg.engine.transformers.dimension_unification import DIMENSION_UNIFICATION
 from ortpkg.engine.transformers.packed_attention_fusion import PACKED_ATTENTION_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import TransformContext
+from ortpkg.graph.graph import Graph
 from tests.engine.transformers.transformation import apply, check, check_unchanged
 
 RULE = RuleDriver("test", [ATTENTION_FUSION])
@@ -51,6 +53,10 @@ def weights(*texts: str) -> dict[str, Any]:
 
 def graph(body: str, outputs: str = "float[2, 5, 6] y") -> str:
     return f"g ({INPUTS}) => ({outputs}) {{ {body} }}"
+
+
+def unify_dimensions(graph: Graph) -> None:
+    DIMENSION_UNIFICATION.apply(graph, EVERY_KERNEL)
 
 
 def attention(scores: str = SCALED, masked: str = "w = Softmax(s)", split: str = SPLIT, join: str = JOIN) -> str:
@@ -115,6 +121,19 @@ def test_a_reshape_that_does_more_than_join_heads_stays() -> None:
         weights=weights(before),
         context=EVERY_KERNEL,
     )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_open_lengths_are_followed_through_the_splits(masked: bool) -> None:
+    """As transformers and optimum export: each reshape copies the batch, and its length is whatever is left."""
+    core = attention(masked="n = Add(s, m) w = Softmax(n)" if masked else "w = Softmax(s)")
+    arrays = weights(core) | {"heads": np.array([0, -1, 3, 2]), "joined": np.array([0, -1, 6])}
+    inputs = "float[B, S, 6] q, float[B, S, 6] k, float[B, S, 6] v, float[B, 1, 1, S] m"
+    text = f"g ({inputs}) => (float[B, T, 6] y) {{ {core} }}"
+    graph = apply(RULE, text, arrays, EVERY_KERNEL, prepare=unify_dimensions)
+    (fused,) = graph.nodes
+    assert fused.op_type == "MultiHeadAttention"
+    assert fused.inputs == (("q", "k", "v", "", "", "m") if masked else ("q", "k", "v"))
 
 
 def test_keys_that_others_use_are_still_split() -> None:
