@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,6 +60,7 @@ def command(
     options = _session_options(level, dimensions or [])
     with _session(model, component, variant, ep, backend, options) as session:
         plan = session.get_plan()
+    _verify_dimensions(options.free_dimension_overrides, plan)
     if svg is not None:
         _draw(plan.graph, svg, model.name, output)
     if as_json:
@@ -86,6 +87,17 @@ def _session_options(level: str, dimensions: Sequence[str]) -> SessionOptions:
             raise UsageError(f"--dim takes NAME=SIZE, such as batch=8, not {quoted(text)}")
         options.add_free_dimension_override_by_name(name, int(size))
     return options
+
+
+def _verify_dimensions(fixed: Iterable[str], plan: SessionPlan) -> None:
+    """Raises UsageError where --dim names a dimension that the model does not have."""
+    known = plan.symbolic_dimensions
+    for name in fixed:
+        if name not in known:
+            there = f"its symbolic dimensions are {', '.join(map(quoted, known))}" if known else "it has none"
+            raise UsageError(
+                f"--dim: the model has no symbolic dimension {quoted(name)}{did_you_mean(name, known)}; {there}"
+            )
 
 
 def _session(

@@ -81,7 +81,7 @@ def infer_types(model: Model) -> None:
             return
 
 
-def _dimension_names(graph: Graph) -> list[str]:
+def dimension_names(graph: Graph) -> list[str]:
     """Names of symbolic dimensions that the model declares, each once."""
     found: dict[str, None] = {}
     for current in all_graphs(graph):
@@ -111,7 +111,7 @@ def _infer(model: Model, *, only_undefined_operators: bool) -> tuple[_Inferred |
     proto = to_model_proto(model, options=options)
     # Inference makes up names for new dimensions. It avoids those that it sees, so show it all that the model has.
     hidden_count = hide_nodes_that_crash(proto)
-    names = _dimension_names(model.graph)
+    names = dimension_names(model.graph)
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info(_NAMES_IN_USE, int(ElementType.FLOAT), names))
     try:
         inferred = infer_following_data(proto)

@@ -113,16 +113,23 @@ class SessionPlan:
         providers: in order of priority.
         partitions: which provider runs what, in order of assignment.
         graph: the main graph's plan.
+        symbolic_dimensions: names of dimensions that the model declares, those that the options fix included.
     """
 
     providers: tuple[str, ...]
     partitions: tuple[Partition, ...]
     graph: GraphPlan
+    symbolic_dimensions: tuple[str, ...]
 
 
 def describe_plan(state: SessionState, providers: tuple[str, ...]) -> SessionPlan:
     """The plan of a session that is ready to run."""
-    return SessionPlan(providers=providers, partitions=state.partitions, graph=_graph_plan(state.executable, ""))
+    return SessionPlan(
+        providers=providers,
+        partitions=state.partitions,
+        graph=_graph_plan(state.executable, ""),
+        symbolic_dimensions=state.symbolic_dimensions,
+    )
 
 
 def _graph_plan(executable: ExecutableGraph, path: str) -> GraphPlan:

@@ -25,7 +25,7 @@ from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
-from ortpkg.graph.shape_inference import infer_types
+from ortpkg.graph.shape_inference import dimension_names, infer_types
 from ortpkg.graph.type_checks import verify_types
 from ortpkg.graph.types import TensorType
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
@@ -56,6 +56,7 @@ class SessionState:
         model: as transformed.
         partitions: which provider runs what.
         executable: the planned main graph.
+        symbolic_dimensions: names of dimensions that the model declares, those that the options fix included.
         threads: of parallel execution; None where it is sequential.
         releases: what to call when the session closes, in order.
     """
@@ -63,6 +64,7 @@ class SessionState:
     model: Model
     partitions: tuple[Partition, ...]
     executable: ExecutableGraph
+    symbolic_dimensions: tuple[str, ...]
     threads: ThreadPoolExecutor | None = None
     releases: tuple[Callable[[], None], ...] = ()
 
@@ -97,7 +99,6 @@ def create_session_state(
         InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow a session.
         PlanVerificationError: a plan is unsafe (only checked where the config entry ``ortpkg.verify_plan`` asks).
     """
-    override_free_dimensions(model.graph, options.free_dimension_overrides)
     try:
         ep_context = ep_context_options(options.config_entries, model.path)
     except SessionError as error:
@@ -135,6 +136,8 @@ def _create(
     profiler: Profiler | None,
     ep_context: EpContextOptions,
 ) -> SessionState:
+    symbolic_dimensions = tuple(dimension_names(model.graph))
+    override_free_dimensions(model.graph, options.free_dimension_overrides)
     infer_types(model)
     verify_types(model.graph)
     transform(model, (TransformLevel.BASIC,), options.graph_optimization_level, transform_context(providers))
@@ -153,6 +156,7 @@ def _create(
         model=model,
         partitions=result.partitions,
         executable=executable,
+        symbolic_dimensions=symbolic_dimensions,
         threads=threads,
         releases=tuple(planner.releases),
     )

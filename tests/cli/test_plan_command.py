@@ -71,6 +71,22 @@ def test_usage_errors_say_what_would_be_right(
     assert message in done.err
 
 
+def test_a_dimension_that_the_model_does_not_have_is_wrong_usage(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
+    done = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--dim", "bach=8")
+    assert done.code == 2
+    assert "no symbolic dimension 'bach' (did you mean 'batch'?); its symbolic dimensions are 'batch'" in done.err
+    assert ortpkg("plan", model(), "--dim", "N=8").code == 0
+
+    path = tmp_path / "fixed.onnx"
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
+    onnx.save(onnx.parser.parse_model(text), path)
+    done = ortpkg("plan", path, "--dim", "batch=8")
+    assert done.code == 2
+    assert "no symbolic dimension 'batch'; it has none" in done.err
+
+
 def test_a_node_nobody_can_run_is_named(ortpkg: RunCommand, tmp_path: Path) -> None:
     text = (
         '<ir_version: 8, opset_import: ["" : 17, "nobody" : 3]> g (float[2] x) => (float[2] y) { y = nobody.Magic(x) }'
