@@ -55,6 +55,19 @@ def ep_device_to_json(ep_device: EpDevice) -> dict[str, Any]:
     }
 
 
+def ep_device_from_json(body: Mapping[str, Any]) -> EpDevice:
+    """The inverse of :func:`ep_device_to_json`, for what another process of ours wrote."""
+    return EpDevice(
+        ep_name=body["ep"],
+        device=None if body["device"] is None else hardware_device_from_json(body["device"]),
+        ep_vendor=body["ep_vendor"],
+        ep_version=body["ep_version"],
+        backend=body["backend"],
+        ep_metadata=body["ep_metadata"],
+        ep_options=body["ep_options"],
+    )
+
+
 def machine_to_json(machine: Machine) -> dict[str, Any]:
     """A machine as profiles and ``ortpkg devices --json`` write it."""
     return {

@@ -38,6 +38,7 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
+from ortpkg.providers.first_load import ContextLoader, load_in_child_first
 from ortpkg.providers.partition_digests import partition_digests
 from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_subgraphs
 
@@ -62,9 +63,12 @@ class CompilingProvider(ExecutionProvider):
         context_sources: values of an EPContext node's ``source`` that are its own, compared without case (E10); the
             first is what it writes.
         ep_context: the session's options; set by the session before it asks for capabilities.
+        first_loader: loads each context in a child process before it is loaded here for the first time; None for code
+            of our own, and for what looks after itself. The session sets it for plug-ins.
     """
 
     context_sources: tuple[str, ...] = ()
+    first_loader: ContextLoader | None = None
 
     def __init__(
         self, name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
@@ -227,7 +231,7 @@ class CompilingProvider(ExecutionProvider):
     def _find(self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode) -> CompiledPartition | None:
         entry = cache.read(descriptor)
         try:
-            return None if entry is None else self.import_context(entry, fused)
+            return None if entry is None else self._import(entry, fused)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is wrong, it can be compiled anew
             _log.warning("a cached context of %s is dropped: %s", self.name, _first_line(error))
             cache.drop(context_key(descriptor))
@@ -290,6 +294,11 @@ class CompilingProvider(ExecutionProvider):
 
     # --- loading -----------------------------------------------------------------------------------------------------
 
+    def _import(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
+        if self.first_loader is not None:
+            load_in_child_first(entry, self.describe_environment(), self.first_loader, fused)
+        return self.import_context(entry, fused)
+
     def _load(
         self, context_node: Node, fused: FusedNode, reader: EpContextReader
     ) -> tuple[ContextEntry, CompiledPartition]:
@@ -317,7 +326,7 @@ class CompilingProvider(ExecutionProvider):
                 partition_name=name,
             )
         try:
-            compiled = self.import_context(entry, fused)
+            compiled = self._import(entry, fused)
         except OrtpkgError:
             raise
         except (Exception, SystemExit) as error:

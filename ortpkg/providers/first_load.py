@@ -1,21 +1,25 @@
 """The first load of a compiled context on a machine happens in a child process, which may crash or hang instead of us.
 
 That it went well is remembered, by the digests of the context and by what it was loaded with. It says nothing about
-intentions: a child protects from accidents, not from attackers.
+intentions: a child protects from accidents, not from attackers. Who loads contexts in the child is a
+:class:`ContextLoader`: the native libraries' is here, that of plug-ins in :mod:`ortpkg.session.plugin_context_loader`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import EpContextError, LimitExceededError, quoted
-from ortpkg.isolation.worker import Worker, WorkerCallError, WorkerEndedError
+from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import ContextEntry
+from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.isolated_model import (
-    ISOLATED_BACKENDS,
     LoadLimits,
     backend_worker,
     call_within,
@@ -24,30 +28,69 @@ from ortpkg.providers.isolated_model import (
 )
 from ortpkg.providers.native_library import words_of
 
+_log = logging.getLogger(__name__)
+
 #: Large contexts take seconds on a loaded machine; one that hangs must not hang us for good.
 FIRST_LOAD_TIMEOUT_S = 300.0
 _KIND = "ep_context_loads"
 _MOST_KEPT = 1000
 
 
-def load_in_child_first(
-    entry: ContextEntry,
-    here: ContextDescriptor,
-    *,
-    backend: str,
-    options: Mapping[str, str],
-    ep_devices: Sequence[EpDevice],
-) -> None:
-    """Loads the context in a child, unless that went well before, or its backend cannot be put into one.
+class ContextLoader(Protocol):
+    """How the contexts of one execution provider are loaded in a child process."""
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        """What a proof depends on beside the context and the environment; JSON."""
+        ...
+
+    def start(self, ep_name: str) -> Worker:
+        """The child process. OSError where it cannot be started."""
+        ...
+
+    def load_request(self, entry: ContextEntry, fused: FusedNode) -> Message:
+        """Asks the child to load the context of the partition."""
+        ...
+
+    def trial_requests(self, fused: FusedNode) -> Iterable[Message]:
+        """What the child is to survive afterwards, such as a run; it may refuse."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeContextLoader:
+    """Contexts of a native library; see ``isolated_model.ISOLATED_BACKENDS``."""
+
+    backend: str
+    options: Mapping[str, str]
+    ep_devices: Sequence[EpDevice]
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {}  # the environment says all
+
+    def start(self, ep_name: str) -> Worker:
+        return backend_worker(ep_name, self.backend, self.options, self.ep_devices)
+
+    def load_request(self, entry: ContextEntry, fused: FusedNode) -> Message:
+        del fused
+        is_weightless = bool(entry.descriptor.weights_source)
+        return import_member_request(entry.parts) if is_weightless else import_request(entry.parts)
+
+    def trial_requests(self, fused: FusedNode) -> Iterable[Message]:
+        del fused
+        return ()
+
+
+def load_in_child_first(entry: ContextEntry, here: ContextDescriptor, loader: ContextLoader, fused: FusedNode) -> None:
+    """Loads the context in a child, unless that went well before.
 
     Raises EpContextError where the child crashed, hung, or could not load it.
     """
-    if backend not in ISOLATED_BACKENDS:
-        return
-    key = {"parts": dict(entry.digests), "environment": here.to_json()}
+    key = {"parts": dict(entry.digests), "environment": here.to_json(), **loader.fingerprint}
     if entry.digests and read_fact(_KIND, key) is not None:
         return
-    reason = _load(entry, here, backend, options, ep_devices)
+    reason = _load(entry, here.ep, loader, fused)
     if reason:
         raise EpContextError(
             f"{here.ep} cannot load the context of partition {quoted(entry.name)}; in the child process that tried "
@@ -61,29 +104,34 @@ def load_in_child_first(
         prune_facts(_KIND, keep=_MOST_KEPT)
 
 
-def _load(
-    entry: ContextEntry,
-    here: ContextDescriptor,
-    backend: str,
-    options: Mapping[str, str],
-    ep_devices: Sequence[EpDevice],
-) -> str:
+def _load(entry: ContextEntry, ep_name: str, loader: ContextLoader, fused: FusedNode) -> str:
     """How it failed; "" where it did not."""
     worker: Worker | None = None
+    limits = LoadLimits(timeout_s=FIRST_LOAD_TIMEOUT_S)
+    doing = ""
     try:
-        worker = backend_worker(here.ep, backend, options, ep_devices)
-        is_weightless = bool(entry.descriptor.weights_source)
-        request = import_member_request(entry.parts) if is_weightless else import_request(entry.parts)
-        call_within(worker, LoadLimits(timeout_s=FIRST_LOAD_TIMEOUT_S), request)
+        worker = loader.start(ep_name)
+        call_within(worker, limits, loader.load_request(entry, fused))
+        doing = "in its first run, on zeros, "
+        for request in loader.trial_requests(fused):
+            _try(worker, limits, request)
     except WorkerEndedError as error:
-        return str(error)
+        return f"{doing}{error}"
     except WorkerCallError as error:
         return quoted(words_of(error))
     except LimitExceededError:
-        return f"it did not end within {FIRST_LOAD_TIMEOUT_S:g} s"
+        return f"{doing}it did not end within {FIRST_LOAD_TIMEOUT_S:g} s"
     except OSError as error:
         return f"it cannot be started: {error.strerror}"
     finally:
         if worker is not None:
             worker.close()
     return ""
+
+
+def _try(worker: Worker, limits: LoadLimits, request: Message) -> None:
+    """What the child lives through is no matter: it may not like zeros."""
+    try:
+        call_within(worker, limits, request)
+    except WorkerCallError as error:
+        _log.debug("the trial of a context was refused: %s", error)

@@ -28,7 +28,8 @@ from ortpkg.providers.execution_provider import (
     GraphViewer,
     MetaDef,
 )
-from ortpkg.providers.first_load import load_in_child_first
+from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
+from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
 from ortpkg.providers.library_traits import Operator
 from ortpkg.providers.native_group import check_weights, share_weights
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part, words_of
@@ -237,14 +238,13 @@ class NativeExecutionProvider(CompilingProvider):
         is_weightless = bool(entry.descriptor.weights_source)
         if is_weightless:
             check_weights(entry, ep_name=self.name)
-        if not self._library.in_child:
-            load_in_child_first(
-                entry,
-                self.describe_environment(),
+        if not self._library.in_child and self._library.backend in ISOLATED_BACKENDS:
+            loader = NativeContextLoader(
                 backend=self._library.backend,
                 options=self.options,
                 ep_devices=self.get_ep_devices(),
             )
+            load_in_child_first(entry, self.describe_environment(), loader, fused)
         if is_weightless:
             compiled = self._library.import_member(entry.parts, entry.file)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.devices.json_form import ep_device_to_json, hardware_device_from_json
+from ortpkg.devices.json_form import ep_device_from_json, ep_device_to_json, hardware_device_from_json
 from ortpkg.errors import quoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 
@@ -60,6 +60,25 @@ def rate_compatibility(
     if not isinstance(rating, CompiledModelCompatibility):
         raise TypeError(f"rated a compatibility string {quoted(rating)}, which is no CompiledModelCompatibility")
     return {"rating": rating.value}
+
+
+def create_provider(
+    group: str, name: str, value: str, devices: Sequence[Mapping[str, Any]], options: Mapping[str, str]
+) -> dict[str, bool]:
+    """``{"is_made"}``: whether the plug-in makes an execution provider; one that compiles describes its environment.
+
+    That it raises is no matter here: it will say so to the session, in words of its own.
+    """
+    from ortpkg.providers.compiling_provider import CompilingProvider  # numpy; only where a session is to be made
+    from ortpkg.providers.execution_provider import ExecutionProvider
+
+    try:
+        made: object = load(group, name, value).create([ep_device_from_json(each) for each in devices], dict(options))
+        if isinstance(made, CompilingProvider):
+            made.describe_environment()
+    except (Exception, SystemExit):  # noqa: BLE001 - as above
+        return {"is_made": False}
+    return {"is_made": isinstance(made, ExecutionProvider)}
 
 
 def is_own_offer(factory: EpFactory, offer: object) -> bool:

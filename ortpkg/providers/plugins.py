@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.devices.json_form import hardware_device_from_json, hardware_device_to_json
+from ortpkg.devices.json_form import ep_device_to_json, hardware_device_from_json, hardware_device_to_json
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
@@ -95,14 +95,19 @@ def ask_plugin(function: str, plugin: Plugin, arguments: Mapping[str, Any]) -> P
     return ask_backend(
         f"{_PROBE}:{function}",
         {"group": ENTRY_POINT_GROUP, "name": plugin.name, "value": plugin.value, **arguments},
-        fingerprint={
-            "distribution": plugin.distribution,
-            "version": plugin.version,
-            "files": _files_of(plugin),
-            "requires": _required_versions(plugin.distribution) if plugin.distribution else [],
-        },
-        is_kept=lambda value: not _offers_nothing(value, arguments),
+        fingerprint=plugin_fingerprint(plugin),
+        is_kept=lambda value: not _offers_nothing(value, arguments) and not _makes_nothing(value),
     )
+
+
+def plugin_fingerprint(plugin: Plugin) -> dict[str, Any]:
+    """What an answer of the plug-in depends on beside the question; JSON."""
+    return {
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "files": _files_of(plugin),
+        "requires": _required_versions(plugin.distribution) if plugin.distribution else [],
+    }
 
 
 class PluginEpFactory(EpFactory):
@@ -113,7 +118,7 @@ class PluginEpFactory(EpFactory):
         self.vendor = str(facts.get("vendor", ""))
         self.backend = str(facts["backend"])
         self._version = str(facts.get("version", ""))
-        self._plugin = plugin
+        self.plugin = plugin
         #: Why it is not asked for ratings any more: it did not answer in time, and each question would cost that time.
         self._hang = ""
 
@@ -136,9 +141,9 @@ class PluginEpFactory(EpFactory):
         if self._hang:
             raise ExecutionProviderError(self._hang, ep_name=self.ep_name)
         arguments = {"devices": [hardware_device_to_json(each) for each in devices], "info": info}
-        answer = ask_plugin("rate_compatibility", self._plugin, arguments)
+        answer = ask_plugin("rate_compatibility", self.plugin, arguments)
         if answer.failure:
-            message = f"{self._plugin} failed to rate a compatibility string: {answer.failure}"
+            message = f"{self.plugin} failed to rate a compatibility string: {answer.failure}"
             self._hang = message if answer.is_hang else ""
             raise ExecutionProviderError(message, ep_name=self.ep_name)
         return CompiledModelCompatibility(answer.value["rating"])
@@ -148,26 +153,35 @@ class PluginEpFactory(EpFactory):
             return ep_device in self.get_supported_devices(hardware)
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
-        """The plug-in's provider, made in this process; whatever it raises is an ExecutionProviderError."""
+        """The plug-in's provider, made in this process once making it went well in a child process.
+
+        Whatever it raises is an ExecutionProviderError, and so is that the child crashed or hung.
+        """
         # numpy and importlib.metadata: only where a session is made
         from ortpkg.providers.execution_provider import ExecutionProvider
         from ortpkg.providers.plugin_probe import load
 
+        arguments = {"devices": [ep_device_to_json(each) for each in devices], "options": dict(options)}
+        answer = ask_plugin("create_provider", self.plugin, arguments)
+        if answer.failure:
+            raise ExecutionProviderError(
+                f"{self.plugin} failed to make an execution provider: {answer.failure}", ep_name=self.ep_name
+            )
         with foreign_code(self.ep_name, "make an execution provider"):
-            made: object = load(ENTRY_POINT_GROUP, self._plugin.name, self._plugin.value).create(devices, options)
+            made: object = load(ENTRY_POINT_GROUP, self.plugin.name, self.plugin.value).create(devices, options)
         if not isinstance(made, ExecutionProvider):
             raise ExecutionProviderError(
-                f"{self._plugin} must make an ExecutionProvider, not {quoted(type(made).__name__)}",
+                f"{self.plugin} must make an ExecutionProvider, not {quoted(type(made).__name__)}",
                 ep_name=self.ep_name,
             )
         return made
 
     def _offers(self, hardware: Sequence[HardwareDevice]) -> Mapping[str, Any]:
         arguments = {"hardware": [hardware_device_to_json(each) for each in hardware]}
-        answer = ask_plugin("list_offers", self._plugin, arguments)
+        answer = ask_plugin("list_offers", self.plugin, arguments)
         if answer.failure:
             raise ExecutionProviderError(
-                f"{self._plugin} failed to say what it offers: {answer.failure}", ep_name=self.ep_name
+                f"{self.plugin} failed to say what it offers: {answer.failure}", ep_name=self.ep_name
             )
         return answer.value if isinstance(answer.value, dict) else {}
 
@@ -177,6 +191,11 @@ def _offers_nothing(value: object, arguments: Mapping[str, Any]) -> bool:
     if not isinstance(value, dict) or "is_available" not in value:
         return False
     return not value["is_available"] or (bool(arguments.get("hardware")) and not value["ep_devices"])
+
+
+def _makes_nothing(value: object) -> bool:
+    """Whether an answer says that the plug-in made no execution provider: what it lacks may come at any time."""
+    return isinstance(value, dict) and value.get("is_made") is False
 
 
 def _check_facts(plugin: Plugin, facts: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, IsolatedLibrary, LoadLimits
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.session.plugin_context_loader import guard_first_loads
 
 _log = logging.getLogger(__name__)
 
@@ -150,4 +151,5 @@ def _created(
         return NativeExecutionProvider(factory.ep_name, library, ep_devices=devices, options=options)
     provider = factory.create(devices, options)
     provider.backend = provider.backend or factory.backend
+    guard_first_loads(provider, factory, devices, options)
     return provider

@@ -9,11 +9,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.graph.graph import Graph
+from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.compiling_provider import CompiledPartition
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
+from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
 from tests.ep_context.fake_compiler import ENVIRONMENT, NAME, FakeCompiler
@@ -50,6 +53,7 @@ class FakeFactory(EpFactory):
         return CompiledModelCompatibility.UNSUPPORTED
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        fail_at("create")
         return FaultyCompiler(devices, options)
 
 
@@ -77,9 +81,40 @@ class FaultyCompiler(FakeCompiler):
             raise ValueError("no such instruction")
         return super().compile_partition(fused)
 
+    def describe_environment(self) -> ContextDescriptor:
+        fail_at("describe")
+        return super().describe_environment()
+
+    def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
+        fail_at("load")
+        return _FaultyPartition(super().import_context(entry, fused))
+
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:
         del graph
         return f"fake {self.environment.sdk_version}"
+
+
+class _FaultyPartition:
+    def __init__(self, compiled: CompiledPartition) -> None:
+        self._compiled = compiled
+
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        fail_at("run")
+        return self._compiled.compute(inputs, context)
+
+
+def fail_at(place: str) -> None:
+    """Fails as ``FAKE_FAULT`` says, "load:abort" say, where that names the place."""
+    where, _, how = os.environ.get("FAKE_FAULT", "").partition(":")
+    if where != place:
+        return
+    if how == "abort":
+        os.abort()
+    if how == "hang":
+        time.sleep(600)
+    if how == "exit":
+        sys.exit("licence expired")
+    raise ValueError("no such device")
 
 
 def environment() -> ContextDescriptor:

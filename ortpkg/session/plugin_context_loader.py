@@ -1,0 +1,70 @@
+"""A plug-in's contexts in a child process: the provider is made there, loads one context, and runs it once on zeros.
+
+What happens in the child is in :mod:`ortpkg.session.plugin_context_worker`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.devices.json_form import ep_device_to_json
+from ortpkg.isolation.worker import Message, Worker
+from ortpkg.providers.compiling_provider import CompilingProvider
+from ortpkg.providers.ep_context_file import ContextEntry
+from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
+from ortpkg.providers.native_execution_provider import native_model
+from ortpkg.providers.plugins import ENTRY_POINT_GROUP, Plugin, PluginEpFactory, plugin_fingerprint
+
+_FUNCTION = "ortpkg.session.plugin_context_worker:open_plugin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginContextLoader:
+    """ContextLoader of a plug-in's provider that was made for these devices with these options."""
+
+    plugin: Plugin
+    ep_devices: Sequence[EpDevice]
+    options: Mapping[str, str]
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        return {"plugin": [self.plugin.name, self.plugin.value], **plugin_fingerprint(self.plugin), **self._made_for()}
+
+    def start(self, ep_name: str) -> Worker:
+        del ep_name
+        plugin = {"group": ENTRY_POINT_GROUP, "name": self.plugin.name, "value": self.plugin.value}
+        return Worker(_FUNCTION, {**plugin, **self._made_for()})
+
+    def load_request(self, entry: ContextEntry, fused: FusedNode) -> Message:
+        model = native_model(fused.body)
+        header = {
+            "action": "import",
+            "name": entry.name,
+            "descriptor": entry.descriptor.to_json(),
+            "digests": dict(entry.digests),
+            "arity": entry.arity,
+            "parts": list(entry.parts),
+            "node": {"name": fused.node.name, "op_type": fused.node.op_type, "domain": fused.node.domain},
+            "inputs": list(model.inputs),
+            "outputs": list(model.outputs),
+        }
+        return Message(header=header, buffers=[model.data, *entry.parts.values()])
+
+    def trial_requests(self, fused: FusedNode) -> Iterable[Message]:
+        del fused
+        return (Message(header={"action": "run"}),)
+
+    def _made_for(self) -> Mapping[str, Any]:
+        return {"devices": [ep_device_to_json(each) for each in self.ep_devices], "options": dict(self.options)}
+
+
+def guard_first_loads(
+    provider: ExecutionProvider, factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str]
+) -> None:
+    """Makes a plug-in's provider load contexts in a child process first; nothing for providers of our own."""
+    if isinstance(factory, PluginEpFactory) and isinstance(provider, CompilingProvider):
+        provider.first_loader = PluginContextLoader(plugin=factory.plugin, ep_devices=devices, options=options)

@@ -1,0 +1,132 @@
+"""In a worker: a plug-in's provider, which loads one context and runs it, so that its crash or hang ends the worker.
+
+The parent's side is :mod:`ortpkg.session.plugin_context_loader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ortpkg.devices.json_form import ep_device_from_json
+from ortpkg.engine.run_control import RunControl
+from ortpkg.graph.ep_context import is_ep_context
+from ortpkg.graph.graph import Graph
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.types import TensorType, numpy_dtype
+from ortpkg.isolation.worker import Message
+from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider
+from ortpkg.providers.ep_context_descriptor import descriptor_from_json
+from ortpkg.providers.ep_context_file import ContextEntry
+from ortpkg.providers.execution_provider import FusedNode
+from ortpkg.providers.plugin_probe import load
+from ortpkg.session.lent_engine import SessionGraphEngine
+from ortpkg.session.options import SessionOptions
+
+#: Inputs of a trial run that are larger than this together are not made up.
+_MOST_TRIAL_NBYTES = 256 << 20
+
+
+def open_plugin(
+    group: str, name: str, value: str, devices: Sequence[Mapping[str, Any]], options: Mapping[str, str]
+) -> Callable[[Message], Message]:
+    """The worker's handler. The plug-in is imported here, and its provider made."""
+    provider = load(group, name, value).create([ep_device_from_json(each) for each in devices], dict(options))
+    provider.graph_engine = SessionGraphEngine(SessionOptions())
+    return _Server(provider).answer
+
+
+class _Server:
+    """Loads a context, and then runs it."""
+
+    def __init__(self, provider: CompilingProvider) -> None:
+        self._provider = provider
+        self._loaded: tuple[CompiledPartition, FusedNode] | None = None
+
+    def answer(self, request: Message) -> Message:
+        if request.header["action"] == "import":
+            fused = _fused_node(request)
+            self._loaded = self._provider.import_context(_entry(request), fused), fused
+        elif self._loaded is not None:
+            compiled, fused = self._loaded
+            inputs = trial_inputs(fused.body)
+            if inputs is not None:
+                compiled.compute(inputs, _TrialRun())
+        return Message()
+
+
+def _entry(request: Message) -> ContextEntry:
+    header = request.header
+    parts = zip(header["parts"], request.buffers[1:], strict=True)
+    return ContextEntry(
+        name=header["name"],
+        descriptor=descriptor_from_json(header["descriptor"]),
+        parts={name: memoryview(part).toreadonly() for name, part in parts},
+        digests=header["digests"],
+        arity=None if header["arity"] is None else tuple(header["arity"]),
+    )
+
+
+def _fused_node(request: Message) -> FusedNode:
+    """The partition as the session has it, in a graph of its own."""
+    header = request.header
+    body = load_model(bytes(request.buffers[0])).graph
+    around = Graph("session", opset_imports=body.opset_imports)
+    around.set_inputs(header["inputs"])
+    around.set_outputs(header["outputs"])
+    node = around.add_node(
+        header["node"]["op_type"],
+        header["inputs"],
+        header["outputs"],
+        domain=header["node"]["domain"],
+        name=header["node"]["name"],
+        since_version=1,
+    )
+    return FusedNode(node=node, body=body)
+
+
+def trial_inputs(body: Graph) -> list[Any] | None:
+    """Zeros for what a loaded partition takes, in its order; None where a shape is not known or too large to try."""
+    context_node = next((node for node in body.nodes if is_ep_context(node)), None)
+    names = body.inputs if context_node is None else context_node.inputs
+    made: list[Any] = []
+    nbytes = 0
+    for name in names:
+        if name in body.initializers:
+            made.append(body.initializers[name].numpy())
+            continue
+        if not name:
+            made.append(None)
+            continue
+        declared = body.type_of(name)
+        if not isinstance(declared, TensorType) or declared.shape is None:
+            return None
+        sizes = [size for size in declared.shape if isinstance(size, int)]
+        dtype = numpy_dtype(declared.element_type)
+        nbytes += prod(sizes) * dtype.itemsize
+        if len(sizes) < len(declared.shape) or nbytes > _MOST_TRIAL_NBYTES:
+            return None
+        made.append(np.zeros(sizes, dtype))
+    return made
+
+
+class _TrialRun:
+    """A run that nobody limits, and that has no engine around it."""
+
+    is_watched = False
+
+    def __init__(self) -> None:
+        self.control = RunControl()
+
+    def output(self, _index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        return np.empty(shape, dtype)
+
+    def check_allocation(self, nbytes: int) -> None: ...
+
+    def check_cancelled(self) -> None: ...
+
+    def run_subgraph(self, attribute: str, feeds: list[Any]) -> list[Any]:
+        raise NotImplementedError("a fused node has no sub-graphs")

@@ -1,0 +1,120 @@
+"""Plug-ins that crash or hang when they are made, load a context, or first run it: a child ends, and it is told."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ortpkg
+from ortpkg.errors import EpContextError, ExecutionProviderError, StatusCode
+from ortpkg.isolation import backend_probe
+from ortpkg.providers import first_load, plugins
+from ortpkg.session import plugin_context_loader
+from tests.ep_context.compiling import compiled
+from tests.ep_context.conftest import EXPECTED, ROOT, X
+from tests.ep_context.fake_compiler import NAME as FAKE
+
+#: In the order in which a session comes by: what went well is remembered.
+_HARM = {
+    "create:abort": "failed to make an execution provider: it was ended by SIGABRT",
+    "describe:abort": "failed to make an execution provider: it was ended by SIGABRT",
+    "load:abort": "in the child process that tried first: it was ended by SIGABRT",
+    "load:exit": "in the child process that tried first: it ended with status 1; its last words: 'licence expired'",
+    "load:raise": "in the child process that tried first: 'no such device'",
+    "run:abort": "in the child process that tried first: in its first run, on zeros, it was ended by SIGABRT",
+}
+
+
+@pytest.fixture
+def fresh(machine: Path, tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with a variant compiled by the plug-in, on a machine that has loaded none yet."""
+    compiled(package, FAKE)
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+    return package
+
+
+def _session(package: Path) -> ortpkg.InferenceSession:
+    return ortpkg.ModelPackage(package).best_variant(variant="plain-fake").create_session(verify=False)
+
+
+@pytest.mark.requirement("E40")
+@pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
+def test_a_plugin_that_ends_its_process_fails_the_session_with_the_reason(fresh: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    words = ["run", str(fresh), "--variant", "plain-fake", "-i", f"x={tmp_path / 'x.npy'}"]
+    for fault, said in _HARM.items():
+        done = subprocess.run(
+            [sys.executable, "-m", "ortpkg", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "FAKE_FAULT": fault},
+        )
+
+        assert done.returncode == 6, (fault, done.stderr)
+        assert said in " ".join(done.stderr.split()), fault
+
+
+def test_a_plugin_that_hangs_when_it_is_made_costs_its_time_limit(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    variant = ortpkg.ModelPackage(fresh).best_variant(variant="plain-fake")
+    monkeypatch.setenv("FAKE_FAULT", "create:hang")
+    monkeypatch.setenv("ORTPKG_PROBE_TIMEOUT", "3")
+    with pytest.raises(ExecutionProviderError, match="failed to make an execution provider: no answer within 3 s"):
+        variant.create_session(verify=False)
+
+
+@pytest.mark.requirement("E40")
+@pytest.mark.parametrize(("fault", "said"), [("load:hang", "first: it"), ("run:hang", "on zeros, it")])
+def test_a_plugin_that_hangs_at_a_context_costs_its_time_limit(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, fault: str, said: str
+) -> None:
+    monkeypatch.setattr(first_load, "FIRST_LOAD_TIMEOUT_S", 3.0)
+    monkeypatch.setenv("FAKE_FAULT", fault)
+    with pytest.raises(EpContextError, match=f"{said} did not end within 3 s") as caught:
+        _session(fresh)
+    assert caught.value.code is StatusCode.INVALID_GRAPH
+
+
+def test_a_run_that_only_refuses_zeros_is_no_fault_of_the_context(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_FAULT", "run:raise")
+    with _session(fresh) as session:
+        monkeypatch.delenv("FAKE_FAULT")
+        np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+
+
+def test_a_proven_context_is_loaded_without_a_child_until_the_plugin_changes(
+    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _session(fresh).close()
+    monkeypatch.setattr(plugin_context_loader, "Worker", None)
+    with _session(fresh) as session:
+        np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+    metadata = tmp_path / "plugin" / "fake-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
+    plugins.installed_plugins.cache_clear()
+    with pytest.raises(EpContextError, match="not callable"):
+        _session(fresh)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
+def test_a_cached_context_that_ends_the_child_is_compiled_anew(
+    machine: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    del machine
+    options = ortpkg.SessionOptions()
+    options.add_session_config_entry("ortpkg.ep_context_cache", str(tmp_path / "contexts"))
+    ortpkg.InferenceSession(model, options, providers=[FAKE]).close()
+    monkeypatch.setattr(first_load, "read_fact", lambda *_arguments: None)
+    monkeypatch.setenv("FAKE_FAULT", "load:abort")
+    with caplog.at_level(logging.WARNING), ortpkg.InferenceSession(model, options, providers=[FAKE]) as session:
+        np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+    assert "a cached context of FakeExecutionProvider is dropped" in caplog.text
+    assert "it was ended by SIGABRT" in caplog.text
