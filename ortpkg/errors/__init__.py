@@ -264,6 +264,10 @@ class EpContextError(ExecutionProviderError):
         self.partition_name = partition_name
 
 
+class EpContextWriteError(ExecutionProviderError):
+    """What was compiled cannot be written: the disk is full, the folder is not to be written, the name is taken."""
+
+
 # --- session ---------------------------------------------------------------------------------------------------------
 
 

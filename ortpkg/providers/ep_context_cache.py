@@ -26,7 +26,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ortpkg.devices.fact_cache import cache_directory
-from ortpkg.errors import EpContextError, quoted
+from ortpkg.errors import EpContextError, EpContextWriteError, ModelFileError, quoted
 from ortpkg.graph.file_replacement import replace_file
 from ortpkg.providers.ep_context_descriptor import (
     ENVIRONMENT_FIELDS,
@@ -170,7 +170,7 @@ class EpContextCache:
         try:
             write_context_file(self._path(key), entry.descriptor.ep, [entry])
             replace_file(self._note_path(key), lambda file: file.write(text))
-        except (OSError, EpContextError) as error:
+        except (OSError, ModelFileError, EpContextWriteError) as error:
             _log.warning("the context of %s cannot be kept: %s", quoted(entry.name), error)
             return
         self.prune(self._most_nbytes, keep=key)

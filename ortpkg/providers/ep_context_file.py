@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ortpkg.errors import EpContextError, ModelFileError, quoted
+from ortpkg.errors import EpContextError, EpContextWriteError, ModelFileError, quoted
 from ortpkg.graph.file_replacement import create_file, replace_file
 from ortpkg.providers.ep_context_checks import CheckedBlobs, PartsFile, Stamp
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor_from_json
@@ -274,7 +274,7 @@ def context_bytes(ep_name: str, entries: Sequence[ContextEntry]) -> bytes:
 
 
 def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
-    """Writes the contexts to a file, in place of what is there, in one step. EpContextError where that fails."""
+    """Writes the contexts to a file, in place of what is there, in one step. EpContextWriteError where that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, lambda file: file.writelines(_chunks(ep_name, entries)))
@@ -287,7 +287,7 @@ def create_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry
 
     The first part of the first entry begins at ``first_offset``, where the index leaves room for that.
 
-    Raises EpContextError where that fails, or where another file has the name: it may be what other models need.
+    Raises EpContextWriteError where that fails, or another file has the name, which may be what other models need.
     """
     try:
         if os.path.lexists(path):
@@ -308,7 +308,7 @@ def offset_past_index(entries: Sequence[ContextEntry]) -> int:
 
 
 def check_context_file_place(path: Path, ep_name: str) -> None:
-    """Raises EpContextError where something that can be no context file has the name of one that is to be made."""
+    """Raises EpContextWriteError where something that can be no context file has the name of one to be made."""
     if not os.path.lexists(path):
         return
     try:
@@ -320,12 +320,12 @@ def check_context_file_place(path: Path, ep_name: str) -> None:
         raise _taken(path, "is no context file", ep_name)
 
 
-def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextError:
-    return EpContextError(f"the context file {quoted(path)} cannot be written: {error}", ep_name=ep_name)
+def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextWriteError:
+    return EpContextWriteError(f"the context file {quoted(path)} cannot be written: {error}", ep_name=ep_name)
 
 
-def _taken(path: Path, why: str, ep_name: str) -> EpContextError:
-    return EpContextError(
+def _taken(path: Path, why: str, ep_name: str) -> EpContextWriteError:
+    return EpContextWriteError(
         f"{quoted(path)}, the name of the binary of {ep_name}, exists already and {why}; it is never written over: "
         f"delete it, or send the context model to another folder with ep.context_file_path",
         ep_name=ep_name,

@@ -58,7 +58,7 @@ class EpContextWriter:
     def check_place(self) -> None:
         """Before anything is compiled: whether the binary's name is free.
 
-        Raises EpContextError where a file that is no context has it, InvalidSessionOptionError where the external
+        Raises EpContextWriteError where a file that is no context has it, InvalidSessionOptionError where the external
         initializers shall have it.
         """
         if self._options.embed_mode:
@@ -119,7 +119,10 @@ class EpContextWriter:
         return payload
 
     def finish(self) -> None:
-        """Writes the session's binary; of a group, only the last session does (E48). EpContextError where it cannot."""
+        """Writes the session's binary; of a group, only the last session does (E48).
+
+        Raises EpContextWriteError where it cannot.
+        """
         if self._is_finished:
             return
         self._is_finished = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ import pytest
 
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.errors import CompileError
+from ortpkg.graph import file_replacement
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
 from ortpkg.providers import partition_digests as digests
@@ -188,6 +190,23 @@ def test_a_provider_that_keeps_nothing_runs_all_the_same(
 def test_a_cache_that_cannot_be_written_is_no_obstacle(model: Path, folder: Path) -> None:
     folder.write_text("a file stands where the directory would be")
     assert len(session(model, folder).compiled) == 2
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".json"])
+def test_a_disk_that_is_full_keeps_nothing_and_is_no_obstacle(
+    model: Path, folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    original = file_replacement._temporary_beside
+
+    def full(path: Path) -> tuple[int, Path]:
+        if path.suffix == suffix:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return original(path)
+
+    monkeypatch.setattr(file_replacement, "_temporary_beside", full)
+    assert len(session(model, folder).compiled) == 2
+    assert "cannot be kept" in caplog.text
+    assert EpContextCache(folder).entries() == []
 
 
 def test_two_sessions_at_once_compile_once(model: Path, folder: Path) -> None:

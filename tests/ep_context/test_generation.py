@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -10,7 +11,14 @@ import numpy as np
 import onnx
 import pytest
 
-from ortpkg.errors import EpContextError, InvalidSessionOptionError, SessionError
+from ortpkg.errors import (
+    EpContextError,
+    EpContextWriteError,
+    ExitCode,
+    InvalidSessionOptionError,
+    SessionError,
+    StatusCode,
+)
 from ortpkg.graph.ep_context import ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
@@ -188,7 +196,7 @@ def test_a_binary_of_another_model_is_never_written_over(model: Path, tmp_path: 
     onnx.save(proto, other)
     first, second = tmp_path / "o" / "a_ctx.onnx", tmp_path / "o" / "b_ctx.onnx"
     state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(first))
-    with pytest.raises(EpContextError, match=r"net_fake\.bin.*exists already.*other contexts.*context_file_path"):
+    with pytest.raises(EpContextWriteError, match=r"net_fake\.bin.*exists already.*other contexts.*context_file_path"):
         state_of(other, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(second))
     assert {path.name for path in first.parent.iterdir()} == {"a_ctx.onnx", "net_fake.bin"}
     np.testing.assert_allclose(run(state_of(first, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
@@ -204,7 +212,7 @@ def test_a_binary_that_is_the_same_is_kept(model: Path, tmp_path: Path) -> None:
 def test_a_foreign_file_in_the_binarys_place_is_found_before_anything_is_compiled(model: Path) -> None:
     model.with_name("net_fake.bin").write_bytes(b"holiday pictures")
     provider = FakeCompiler()
-    with pytest.raises(EpContextError, match=r"net_fake\.bin.*exists already"):
+    with pytest.raises(EpContextWriteError, match=r"net_fake\.bin.*exists already"):
         state_of(model, provider, ep_context_enable="1")
     assert provider.compiled == []
     assert model.with_name("net_fake.bin").read_bytes() == b"holiday pictures"
@@ -304,3 +312,19 @@ def test_the_needed_files_can_be_listed_from_the_main_nodes(model: Path) -> None
     contexts = map(ep_context_attributes, ep_context_nodes(load_model(model.parent / "net_ctx.onnx").graph))
     needed = {context.context_path for context in contexts if context.main_context}
     assert needed == {"net_left.bin", "net_right.bin"} == {path.name for path in model.parent.glob("*.bin")}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+@pytest.mark.parametrize("shared", ["0", "1"])
+def test_a_binary_that_cannot_be_written_is_no_invalid_graph(
+    model: Path, number: int, shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_handle: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    options = {"ep_share_ep_contexts": shared, "ep_stop_share_ep_contexts": shared}
+    with pytest.raises(EpContextWriteError, match=rf"net_fake\.bin.*{os.strerror(number)}") as caught:
+        state_of(model, FakeCompiler(), ep_context_enable="1", **options)
+    assert (caught.value.code, caught.value.exit_code) == (StatusCode.EP_FAIL, ExitCode.BACKEND)
+    assert [path.name for path in model.parent.iterdir()] == [model.name]
