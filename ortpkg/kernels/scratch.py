@@ -24,7 +24,7 @@ _ALIGNMENT = 64
 
 
 class Slot(Enum):
-    """What scratch is for, from the outside in: SHARED by all of a node's steps, a PANEL, one TASK, or a BLOCK in it."""
+    """What scratch is for, from the outside in: SHARED by a node's steps, a PANEL, one TASK, or a BLOCK in it."""
 
     SHARED = 0
     PANEL = 1
