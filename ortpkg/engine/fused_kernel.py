@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.errors import EpContextError, InvalidGraphError, quoted
+from ortpkg.graph.ep_context import is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType, TensorType, numpy_dtype
 from ortpkg.kernels.kernel_registry import KernelDef
@@ -41,9 +42,11 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
         kernel: the partition.
         state: what its ``create_state`` returned.
         is_strict: whether types and shapes of what goes in and comes out are checked against the partition's body;
-            without it the provider is trusted (strict and non-strict invocation, D07).
+            without it the provider is trusted (strict and non-strict invocation, D07), but for what comes out of a
+            context: that the model says of it what its compiler knew is nobody's promise.
     """
     body = kernel.body
+    declared = _declared_by_context_node(body)
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         if is_strict:
@@ -55,9 +58,41 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
             )
         if is_strict:
             _check(body, body.outputs, outputs, f"gets from {kernel.provider}")
+        for at, value_type in declared:
+            if not _fits(value_type, outputs[at]):
+                raise _another_output(kernel, body.outputs[at], value_type, outputs[at])
         return outputs
 
     return compute
+
+
+def _declared_by_context_node(body: Graph) -> list[tuple[int, TensorType]]:
+    """What an EPContext node that is a partition by itself declares of the body's outputs, as far as numpy has it."""
+    if len(body) != 1 or not is_ep_context(next(iter(body.nodes))):
+        return []
+    types = ((at, body.type_of(name)) for at, name in enumerate(body.outputs))
+    return [
+        (at, found)
+        for at, found in types
+        if isinstance(found, TensorType)
+        and found.element_type is not ElementType.UNDEFINED
+        and numpy_dtype(found.element_type).kind in "biufc"
+    ]
+
+
+def _another_output(kernel: FusedKernel, name: str, declared: TensorType, value: Value) -> EpContextError:
+    (node,) = kernel.body.nodes
+    shape = "" if declared.shape is None else str(list(declared.shape))
+    return EpContextError(
+        f"the context of EPContext node {quoted(node.name)} gives output {quoted(name)} as {_shown(value)}, its node "
+        f"declares {declared}{shape}; the model was changed, or the context is another one's: compile it anew",
+        ep_name=kernel.provider,
+        partition_name=node.name,
+    )
+
+
+def _shown(value: Value) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def _check(body: Graph, names: Sequence[str], values: Sequence[Value], verb: str) -> None:
@@ -66,14 +101,13 @@ def _check(body: Graph, names: Sequence[str], values: Sequence[Value], verb: str
         declared = body.type_of(name)
         if not isinstance(declared, TensorType) or declared.element_type is ElementType.UNDEFINED or value is None:
             continue
-        if not isinstance(value, np.ndarray) or not _fits(declared, value):
-            made = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+        if not _fits(declared, value):
             shape = "" if declared.shape is None else str(list(declared.shape))
-            raise TypeError(f"the fused node {verb} {quoted(name)} as {made}, declared is {declared}{shape}")
+            raise TypeError(f"the fused node {verb} {quoted(name)} as {_shown(value)}, declared is {declared}{shape}")
 
 
-def _fits(declared: TensorType, array: np.ndarray[Any, Any]) -> bool:
-    if array.dtype != numpy_dtype(declared.element_type):
+def _fits(declared: TensorType, array: Any) -> bool:
+    if not isinstance(array, np.ndarray) or array.dtype != numpy_dtype(declared.element_type):
         return False
     if declared.shape is None:
         return True

@@ -278,3 +278,34 @@ def test_a_main_node_without_a_context_is_an_invalid_graph(context: Path) -> Non
 
     with pytest.raises(OrtpkgError, match="ep_cache_context, which should hold or name it, is empty"):
         state_of(edited(context, change), FakeCompiler())
+
+
+def declaring(path: Path, element_type: int, shape: list[int | str]) -> Path:
+    """The context model with another declaration of its output."""
+    proto = onnx.load(path)
+    proto.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info("y", element_type, shape))
+    target = path.with_name("declared.onnx")
+    onnx.save(proto, target)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("element_type", "shape", "told"),
+    [
+        (onnx.TensorProto.INT64, [2, 3], r"declares tensor\(int64\)\[2, 3\]"),
+        (onnx.TensorProto.FLOAT, [2, 4], r"declares tensor\(float\)\[2, 4\]"),
+        (onnx.TensorProto.FLOAT, [6], r"declares tensor\(float\)\[6\]"),
+    ],
+)
+def test_an_output_that_is_not_what_the_node_declares_is_named(
+    context: Path, element_type: int, shape: list[int | str], told: str
+) -> None:
+    state = state_of(declaring(context, element_type, shape), FakeCompiler())
+    with pytest.raises(EpContextError, match=rf"gives output 'y' as float32\[2, 3\], its node {told}") as caught:
+        run(state, X)
+    assert (caught.value.code, caught.value.ep_name) == (StatusCode.INVALID_GRAPH, "FakeExecutionProvider")
+
+
+def test_a_declaration_that_leaves_sizes_open_fits(context: Path) -> None:
+    state = state_of(declaring(context, onnx.TensorProto.FLOAT, ["rows", 3]), FakeCompiler())
+    np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
