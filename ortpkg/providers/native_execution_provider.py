@@ -125,14 +125,16 @@ class NativeExecutionProvider(CompilingProvider):
                 self._refuse(f"it cannot take or give values of the type of {quoted(foreign)}")
         return found
 
+    def _has_foreign_values(self, graph: Graph, node: Node) -> bool:
+        """Whether it, or a node inside it, takes or gives values whose type could not cross a partition's border."""
+        values = filter(None, (*node.inputs, *node.implicit_inputs, *node.outputs))
+        if any(_type_of(graph, value) is not None and not self._crosses(graph, value) for value in values):
+            return True
+        return any(self._has_foreign_values(inner, each) for inner in node.subgraphs.values() for each in inner.nodes)
+
     def _crosses(self, graph: Graph, value: str) -> bool:
-        current: Graph | None = graph
-        while current is not None:
-            found = current.type_of(value)
-            if found is not None:
-                return isinstance(found, TensorType) and found.element_type in self._library.traits.border_types
-            current = current.parent
-        return False
+        found = _type_of(graph, value)
+        return isinstance(found, TensorType) and found.element_type in self._library.traits.border_types
 
     def _try(self, graph: Graph, claim: ComputeCapability) -> set[int]:
         """Compiles a claim; indices of its nodes that the library refuses, none where it took all."""
@@ -160,6 +162,8 @@ class NativeExecutionProvider(CompilingProvider):
             return refused
         reason = str(error) if isinstance(error, OrtpkgError) else self._compile_error(error)
         alone = self._failing_alone(graph, nodes) if len(nodes) > 1 else set()
+        # What gives such values to a node inside cannot be tried alone: if nobody else is to blame, they are.
+        alone = alone or {node.index for node in nodes if self._has_foreign_values(graph, node)}
         if alone and len(alone) < len(nodes):
             names = ", ".join(quoted(graph.node(index).name) for index in sorted(alone)[:_MOST_NAMES_SHOWN])
             self._refuse(f"{reason}; it refuses {names}")
@@ -307,6 +311,17 @@ def _border_values(graph: Graph, node: Node, inside: Collection[int]) -> Iterato
     for value in filter(None, node.outputs):
         if graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value)):
             yield value
+
+
+def _type_of(graph: Graph, value: str) -> object:
+    """Its type, known in ``graph`` or a graph around it; None where it is not."""
+    current: Graph | None = graph
+    while current is not None:
+        found = current.type_of(value)
+        if found is not None:
+            return found
+        current = current.parent
+    return None
 
 
 def _minor(descriptor: ContextDescriptor) -> tuple[str, ...]:

@@ -136,6 +136,25 @@ def test_values_that_cannot_cross_the_border_leave_their_nodes_out(tmp_path: Pat
     assert t.tolist() == ["a"]
 
 
+CASTS = """
+<ir_version: 10, opset_import: ["" : 17]>
+g (float[2, 3] x) => (float[2, 3] y)
+{ e = Exp(x) r = Round(e) t = Cast <to = 8> (r) f = Cast <to = 1> (t) y = Neg(f) }"""
+
+
+def test_only_the_nodes_around_a_value_that_the_library_cannot_have_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = state_of(save(CASTS, tmp_path / "casts.onnx"), provider(OPENVINO))
+    assert {(each.provider, each.op_types) for each in state.partitions} == {
+        (OPENVINO_EP, ("Exp", "Round")),
+        (CPU_EP, ("Cast", "Cast")),
+        (OPENVINO_EP, ("Neg",)),
+    }
+    assert "leaves nodes to other execution providers" in caplog.text
+    np.testing.assert_allclose(run(state, X)[0], -np.round(np.exp(X)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_model_that_the_library_takes_stays_one_partition_and_is_compiled_once(
     model: Path, backend: str, monkeypatch: pytest.MonkeyPatch
@@ -192,6 +211,25 @@ def test_a_library_that_refuses_everything_leaves_the_model_to_the_cpu(
     assert {each.provider for each in state.partitions} == {CPU_EP}
     assert "takes no node: OpenVINOExecutionProvider cannot compile the model: 'out of order'" in caplog.text
     np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
+
+
+BRANCHES_OF_TEXT = """
+<ir_version: 10, opset_import: ["" : 17]>
+g (bool c, float[2, 3] x) => (float[2, 3] y)
+{
+    e = Exp(x)
+    y = If(c) <
+        then_branch = t () => (float[2, 3] p) { t = Cast <to = 8> (e) p = Cast <to = 1> (t) },
+        else_branch = f () => (float[2, 3] q) { q = Neg(e) }
+    >
+}"""
+
+
+def test_a_node_with_such_values_inside_is_left_out_and_its_branches_are_taken_in_parts(tmp_path: Path) -> None:
+    state = state_of(save(BRANCHES_OF_TEXT, tmp_path / "branches.onnx"), provider(OPENVINO))
+    taken = {(each.graph_path.rpartition(".")[2], each.op_types) for each in state.partitions if each.fused_node}
+    assert taken == {("", ("Exp",)), ("else_branch", ("Neg",))}
+    np.testing.assert_allclose(run(state, np.array(True), X)[0], np.exp(X), rtol=1e-5)
 
 
 # --- contexts --------------------------------------------------------------------------------------------------------
