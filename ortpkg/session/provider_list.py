@@ -143,7 +143,9 @@ def _created(
         if factory.backend not in ISOLATED_BACKENDS:
             known = ", ".join(ISOLATED_BACKENDS)
             raise InvalidSessionOptionError(
-                f"the backend {quoted(factory.backend)} cannot be isolated; these can: {known}", key="isolate"
+                f"the backend {quoted(factory.backend)} cannot be isolated; these can: {known}. With --no-isolate "
+                f"(isolate=False) it runs in this process, and --canary tries it in a child process before",
+                key="isolate",
             )
         library = IsolatedLibrary(
             factory.ep_name, backend=factory.backend, ep_devices=devices, options=options, limits=isolation

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import EpContextError, ExecutionProviderError, StatusCode
+from ortpkg.errors import EpContextError, ExecutionProviderError, InvalidSessionOptionError, StatusCode
 from ortpkg.isolation import backend_probe
 from ortpkg.providers import first_load, plugins
 from ortpkg.session import plugin_context_loader
@@ -61,6 +61,14 @@ def test_a_plugin_that_ends_its_process_fails_the_session_with_the_reason(fresh:
 
         assert done.returncode == 6, (fault, done.stderr)
         assert said in " ".join(done.stderr.split()), fault
+
+
+def test_a_plugin_cannot_be_isolated_and_is_told_what_else_there_is(machine: Path, model: Path) -> None:
+    del machine
+    with pytest.raises(
+        InvalidSessionOptionError, match=r"'fake' cannot be isolated; .* --no-isolate .* --canary tries"
+    ):
+        ortpkg.InferenceSession(model, providers=[FAKE], isolate=True)
 
 
 def test_a_plugin_that_hangs_when_it_is_made_costs_its_time_limit(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
