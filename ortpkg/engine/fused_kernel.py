@@ -58,25 +58,28 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
             )
         if is_strict:
             _check(body, body.outputs, outputs, f"gets from {kernel.provider}")
-        for at, value_type in declared:
-            if not _fits(value_type, outputs[at]):
-                raise _another_output(kernel, body.outputs[at], value_type, outputs[at])
+        for at, value_type, dtype in declared:
+            value = outputs[at]
+            if type(value) is np.ndarray and value.dtype is dtype and value.shape == value_type.shape:
+                continue  # as nearly always, and quickly
+            if not _fits(value_type, value):
+                raise _another_output(kernel, body.outputs[at], value_type, value)
         return outputs
 
     return compute
 
 
-def _declared_by_context_node(body: Graph) -> list[tuple[int, TensorType]]:
+def _declared_by_context_node(body: Graph) -> list[tuple[int, TensorType, np.dtype[Any]]]:
     """What an EPContext node that is a partition by itself declares of the body's outputs, as far as numpy has it."""
     if len(body) != 1 or not is_ep_context(next(iter(body.nodes))):
         return []
     types = ((at, body.type_of(name)) for at, name in enumerate(body.outputs))
     return [
-        (at, found)
+        (at, found, dtype)
         for at, found in types
         if isinstance(found, TensorType)
         and found.element_type is not ElementType.UNDEFINED
-        and numpy_dtype(found.element_type).kind in "biufc"
+        and (dtype := np.dtype(numpy_dtype(found.element_type))).kind in "biufc"
     ]
 
 
