@@ -56,13 +56,14 @@ def candidate_of(
     assert ep_device is not None
     session_entries: dict[str, str] = {}
     provider_options: dict[str, str] = {}
+    context_digests: tuple[str, ...] | None = ()
     if verdict.code == _QUARANTINED:
         obstacle = verdict.reason
     elif variant.model_path is None:
         obstacle = "it is a GenAI variant, a set of files: no session can be made of it"
     if not obstacle:
         try:
-            check_model_file(variant, trust=trust)
+            context_digests = check_model_file(variant, trust=trust)
             session_entries = session_options_of(variant, package.info, trust=trust)
             provider_options = provider_options_of(variant, package.info, ep_device, trust=trust)
         except OrtpkgError as error:
@@ -74,6 +75,7 @@ def candidate_of(
         model_path=variant.model_path,
         session_entries=session_entries,
         provider_options=provider_options,
+        context_digests=context_digests,
         tolerances=tolerances_of(samples, variant.name),
         obstacle=obstacle,
     )
@@ -103,6 +105,7 @@ def _moved(base: Candidate, device: EpDevice) -> Candidate:
         variant_name=base.variant_name,
         ep_device=device,
         model_path=base.model_path,
+        context_digests=base.context_digests,
     )
 
 

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ortpkg.api.judged_contexts import JudgedContexts
 from ortpkg.benchmarking.state_directory import state_directory
-from ortpkg.ep_names import PREPACK_EP, resolve_ep_name
 from ortpkg.errors import TrustRequiredError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.package.package_info import VariantInfo
+from ortpkg.providers.judged_contexts import JudgedContexts, contexts_to_judge
 from ortpkg.providers.mapped_context import MappedContext
 
 _CHUNK_NBYTES = 1 << 20
@@ -33,11 +32,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 ContextGate = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
 
-def is_native(context: EpContextAttributes) -> bool:
-    """Whether foreign native code would read the context."""
-    return resolve_ep_name(context.source) != PREPACK_EP
-
-
 def context_gate(variant: VariantInfo, *, trust: bool) -> ContextGate | None:
     """What judges the contexts of a variant; None where all are welcome.
 
@@ -46,16 +40,21 @@ def context_gate(variant: VariantInfo, *, trust: bool) -> ContextGate | None:
     """
     if trust or variant.model_path is None:
         return None
-    whose = f"variant {quoted(variant.name)} of {quoted(variant.component_name)}"
-    return partial(_judge, model=variant.model_path, whose=whose)
+    return partial(_judge, model=variant.model_path, whose=_label(variant))
 
 
-def check_model_file(variant: VariantInfo, *, trust: bool) -> None:
-    """Judges the contexts in a variant's model without a session. Raises what :func:`context_gate` raises."""
-    gate = context_gate(variant, trust=trust)
-    if gate is None or variant.model_path is None or not _has_trace(variant.model_path):
-        return
-    gate(_contexts_of(variant.model_path))
+def check_model_file(variant: VariantInfo, *, trust: bool) -> tuple[str, ...] | None:
+    """Judges the contexts in a variant's model without a session. Raises what :func:`context_gate` raises.
+
+    Returns the SHA-256 of the contexts that may be loaded, for who loads them in another process
+    (:func:`~ortpkg.providers.judged_contexts.load_only`); None where all are welcome.
+    """
+    if trust or variant.model_path is None:
+        return None
+    if not _has_trace(variant.model_path):
+        return ()
+    judged = _judged(_contexts_of(variant.model_path), variant.model_path, _label(variant))
+    return () if judged is None else judged.digests
 
 
 def check_source_model(model: Path) -> None:
@@ -73,30 +72,29 @@ def remember_contexts(models: Iterable[Path]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for model in models:
         judged = JudgedContexts(model)
-        for context in _judged(_contexts_of(model)):
+        for context in contexts_to_judge(_contexts_of(model)):
             note = {"schema_version": 1, "source": context.source, "partition_name": context.partition_name}
             (folder / judged.digest_of(context)).write_text(json.dumps(note), encoding="utf-8")
 
 
+def _label(variant: VariantInfo) -> str:
+    return f"variant {quoted(variant.name)} of {quoted(variant.component_name)}"
+
+
 def _judge(contexts: Sequence[EpContextAttributes], *, model: Path, whose: str) -> Mapping[Path, MappedContext] | None:
-    native = _judged(contexts)
+    judged = _judged(contexts, model, whose)
+    return None if judged is None else judged.files
+
+
+def _judged(contexts: Sequence[EpContextAttributes], model: Path, whose: str) -> JudgedContexts | None:
+    native = contexts_to_judge(contexts)
     if not native:
         return None
     judged = JudgedContexts(model)
     for context in native:
         if not _is_made_here(context, judged):
             raise _needs_trust(whose, context)
-    return judged.files
-
-
-def _judged(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
-    """The contexts that foreign code may read: all of a model with a native one, since an EP may take a whole model.
-
-    A node with ``main_context`` 0 and a context is one of them: not every EP looks at the flag.
-    """
-    if not any(map(is_native, contexts)):
-        return []
-    return [context for context in contexts if context.main_context or context.ep_cache_context]
+    return judged
 
 
 def _contexts_of(model: Path) -> list[EpContextAttributes]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.devices.json_form import ep_device_to_json
 from ortpkg.package.samples import Tolerance
 from ortpkg.session.provider_list import EMBEDDED
@@ -26,6 +26,8 @@ class Candidate:
         ep_device: where it runs; its ``backend`` is what runs it.
         model_path: its ONNX file; None for one that cannot be measured.
         session_entries, provider_options: what the package sets, as far as the option policy allows.
+        context_digests: SHA-256 of the compiled contexts that the child may hand to native code; None for whatever the
+            model names.
         tolerances: output → how far it may be off, for this variant; an output that is not named has no tolerance.
         obstacle: why it cannot be measured at all (it needs trust, it is no single model); "" where it can.
     """
@@ -36,6 +38,7 @@ class Candidate:
     model_path: Path | None
     session_entries: Mapping[str, str] = field(default_factory=dict)
     provider_options: Mapping[str, str] = field(default_factory=dict)
+    context_digests: tuple[str, ...] | None = None
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     obstacle: str = ""
 
@@ -51,6 +54,7 @@ class Candidate:
             "session_entries": {**self.session_entries, "session.intra_op_num_threads": str(threads)},
             "provider_options": {**self.provider_options, **thread_options(self.ep_device, threads)},
             "ep_device": ep_device_to_json(self.ep_device),
+            "context_digests": None if self.context_digests is None else list(self.context_digests),
         }
 
 
@@ -63,20 +67,6 @@ def thread_options(ep_device: EpDevice, threads: int) -> dict[str, str]:
     on_cpu = ep_device.device is None or ep_device.device.type in _BACKENDS_ON_CPU
     option = _THREAD_OPTIONS.get(ep_device.backend) if on_cpu else None
     return {} if option is None else {option: str(threads)}
-
-
-def ep_device_from_json(body: Mapping[str, Any]) -> EpDevice:
-    """The inverse of :func:`~ortpkg.devices.json_form.ep_device_to_json`, for what this process's parent wrote."""
-    device = body["device"]
-    return EpDevice(
-        ep_name=body["ep"],
-        ep_vendor=body["ep_vendor"],
-        ep_version=body["ep_version"],
-        backend=body["backend"],
-        device=None if device is None else HardwareDevice(**{**device, "type": DeviceType(device["type"])}),
-        ep_metadata=body["ep_metadata"],
-        ep_options=body["ep_options"],
-    )
 
 
 def is_embedded(ep_device: EpDevice) -> bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from ortpkg.benchmarking.candidate import ep_device_from_json, is_embedded
+from ortpkg.benchmarking.candidate import is_embedded
+from ortpkg.devices.json_form import ep_device_from_json
+from ortpkg.providers.judged_contexts import load_only
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 
@@ -16,7 +20,13 @@ def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
     for key, value in arguments["session_entries"].items():
         options.add_session_config_entry(key, value)
     ep_device = ep_device_from_json(arguments["ep_device"])
-    return InferenceSession(arguments["model"], options, ep_devices=[(ep_device, arguments["provider_options"])])
+    model, digests = arguments["model"], arguments["context_digests"]
+    return InferenceSession(
+        model,
+        options,
+        ep_devices=[(ep_device, arguments["provider_options"])],
+        check_contexts=None if digests is None else partial(load_only, model=Path(model), digests=frozenset(digests)),
+    )
 
 
 def describe_placement(session: InferenceSession, described: Mapping[str, Any]) -> tuple[str, str]:

@@ -14,9 +14,11 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.api import context_trust, judged_contexts
+from ortpkg.api import context_trust
+from ortpkg.api.canary import canary
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.errors import EpContextError, TrustRequiredError
+from ortpkg.providers import judged_contexts
 from tests.ep_context.compiling import compiled, two_models
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
@@ -113,6 +115,28 @@ def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
             variant.create_session(verify=False)
     with pytest.raises(TrustRequiredError):
         variant.create_session(verify=False)
+
+
+def test_a_child_that_measures_loads_what_its_parent_looked_at(
+    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del machine
+    compiled(package, FAKE)
+    opened = ortpkg.ModelPackage(package)
+    variant = opened.best_variant()
+    assert variant.selection.best is not None
+    assert "measured" in canary(opened, variant.selection.best).reason  # and a part of it elsewhere
+    binary = variant.directory / "net_fake.bin"
+    check = context_trust.check_model_file
+
+    def checked_and_swapped(*arguments: Any, **named: Any) -> Any:
+        found = check(*arguments, **named)
+        _renamed_over(binary, binary.read_bytes() + b"another's")
+        return found
+
+    monkeypatch.setattr("ortpkg.api.bench_candidates.check_model_file", checked_and_swapped)
+    found = canary(opened, variant.selection.best)
+    assert "'net_fake.bin' of 'net_ctx.onnx' is not the one that was looked at" in found.reason
 
 
 @pytest.mark.parametrize("main", [1, 0])

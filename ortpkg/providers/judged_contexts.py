@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
-from ortpkg.errors import ModelFileError
+from ortpkg.ep_names import PREPACK_EP, resolve_ep_name
+from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes
 from ortpkg.providers.ep_context_options import EpContextOptions
 from ortpkg.providers.ep_context_reader import EpContextReader
@@ -32,19 +33,29 @@ class JudgedContexts:
         self._model = model
         self._files: dict[Path, MappedContext] = {}
         self._digests: dict[Path, str] = {}
+        self._found: dict[str, None] = {}
 
     @property
     def files(self) -> Mapping[Path, MappedContext]:
         """What was opened, by the path that the reader of contexts looks for."""
         return MappingProxyType(self._files)
 
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Of all that were asked for and found, embedded ones too."""
+        return tuple(self._found)
+
     def digest_of(self, context: EpContextAttributes) -> str:
         """SHA-256 of the payload or the file that an EP would load; "" where there is no such file.
 
         Raises EpContextError where its path leaves the model's folder.
         """
-        if context.embed_mode:
-            return _sha256(context.ep_cache_context)
+        digest = _sha256(context.ep_cache_context) if context.embed_mode else self._digest_of_file(context)
+        if digest:
+            self._found[digest] = None
+        return digest
+
+    def _digest_of_file(self, context: EpContextAttributes) -> str:
         # asked of the reader of contexts itself, so that no other file is judged than the one that it will load
         path = EpContextReader(context.source, EpContextOptions(model_path=self._model), ()).path_of(context)
         if path not in self._digests:
@@ -54,6 +65,45 @@ class JudgedContexts:
                 return ""
             self._digests[path] = _digest_of(self._files[path])
         return self._digests[path]
+
+
+def is_native(context: EpContextAttributes) -> bool:
+    """Whether foreign native code would read the context."""
+    return resolve_ep_name(context.source) != PREPACK_EP
+
+
+def contexts_to_judge(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
+    """The contexts that foreign code may read: all of a model with a native one, since an EP may take a whole model.
+
+    A node with ``main_context`` 0 and a context is one of them: not every EP looks at the flag.
+    """
+    if not any(map(is_native, contexts)):
+        return []
+    return [context for context in contexts if context.main_context or context.ep_cache_context]
+
+
+def load_only(
+    contexts: Sequence[EpContextAttributes], *, model: Path, digests: Collection[str]
+) -> Mapping[Path, MappedContext] | None:
+    """The files of a model's contexts, where all that foreign code may read have one of these SHA-256.
+
+    For a process that loads what another one judged. None where there are none; EpContextError for another context.
+    """
+    found = contexts_to_judge(contexts)
+    if not found:
+        return None
+    judged = JudgedContexts(model)
+    for context in found:
+        if judged.digest_of(context) not in digests:
+            what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
+            raise EpContextError(
+                f"the context {what} of {quoted(model.name)} is not the one that was looked at: it was replaced or "
+                f"changed meanwhile",
+                ep_name=resolve_ep_name(context.source),
+                source=context.source,
+                partition_name=context.partition_name,
+            )
+    return judged.files
 
 
 def _digest_of(file: MappedContext) -> str:
