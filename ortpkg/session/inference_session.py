@@ -6,8 +6,9 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,6 +33,7 @@ from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, nod
 from ortpkg.session.options import (
     BACKEND_ENTRY,
     EXTERNAL_DATA_FOLDER_ENTRY,
+    ExecutionMode,
     RunOptions,
     SessionOptions,
     check_limits,
@@ -47,6 +49,7 @@ from ortpkg.session.provider_list import (
 )
 from ortpkg.session.session_plan import SessionPlan, describe_plan
 from ortpkg.session.session_state import abandon_generating_groups, create_session_state
+from ortpkg.session.thread_choice import ThreadChoice
 
 #: Called with the outputs, the caller's data, and an error text that is "" where the run succeeded.
 AsyncCallback = Callable[[Sequence[Value], Any, str], None]
@@ -127,6 +130,9 @@ class InferenceSession:
         self._outputs = node_args(graph, graph.outputs)
         self._output_names = [declared.name for declared in self._outputs]
         self._metadata = model_metadata(model)
+        is_free = not self._options.intra_op_num_threads and not self._options.use_deterministic_compute
+        is_sequential = self._options.execution_mode is ExecutionMode.ORT_SEQUENTIAL
+        self._thread_choice = ThreadChoice() if is_free and is_sequential else None
         self._async_threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._is_closed = False
@@ -158,7 +164,7 @@ class InferenceSession:
             if self._is_native:
                 found = self._direct.run(feeds, control, positions)
             else:  # a compiling EP that computes with numpy
-                with np.errstate(all="ignore"), blas_threads(self._options.intra_op_num_threads):
+                with np.errstate(all="ignore"), self._threads(feeds):
                     found = self._direct.run(feeds, control, positions)
             if found is not None:
                 return found
@@ -168,11 +174,25 @@ class InferenceSession:
         if self._is_native:  # threads are the library's matter; setting numpy's would cost as much as a small model
             results = executable.run(feeds, (), control, wanted)
         else:
-            with blas_threads(self._options.intra_op_num_threads):
+            with self._threads(feeds):
                 results = executable.run(feeds, (), control, wanted)
         if self._profiler is not None:
             self._profiler.record("model_run", "Session", start_ns)
         return results
+
+    def _threads(self, feeds: Sequence[Value]) -> AbstractContextManager[None]:
+        """The linear-algebra library's threads for one run."""
+        if self._thread_choice is None:
+            return blas_threads(self._options.intra_op_num_threads)
+        return self._chosen_threads(self._thread_choice, tuple([getattr(feed, "shape", None) for feed in feeds]))
+
+    @staticmethod
+    @contextmanager
+    def _chosen_threads(choice: ThreadChoice, signature: Hashable) -> Iterator[None]:
+        kind, is_alone, began = choice.begin(signature)
+        with blas_threads(1 if is_alone else 0):
+            yield
+        choice.end(kind, is_alone, began)
 
     def _load_limits(self) -> LoadLimits:
         return LoadLimits(memory_limit_nbytes=self._options.memory_limit_nbytes, timeout_s=self._options.timeout_s)

@@ -51,7 +51,8 @@ class SessionOptions:
     Attributes:
         graph_optimization_level: see :class:`GraphOptimizationLevel`.
         execution_mode: see :class:`ExecutionMode`.
-        intra_op_num_threads: threads that share the work of a node; 0: as many as the linear-algebra library has.
+        intra_op_num_threads: threads that share the work of a node; 0: as many as the linear-algebra library has, or
+            one while that is faster (see :mod:`ortpkg.session.thread_choice`).
         inter_op_num_threads: threads of parallel execution; 0 means one per CPU.
         enable_mem_pattern: lay activations out in one block per device and set of input shapes.
         enable_mem_reuse: let values share buffers.
@@ -60,7 +61,8 @@ class SessionOptions:
         optimized_model_filepath: where the transformed model is written, for onnxruntime to run too; "": nowhere.
         log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
         log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
-        use_deterministic_compute: ours always is.
+        use_deterministic_compute: the same bits in each run on this machine; without it and with
+            ``intra_op_num_threads=0`` sums may differ in their last bits with the number of threads.
         memory_limit_nbytes: most bytes that a run may hold; None: the machine's (or container's) memory.
         timeout_s: most seconds that a run may take, checked between nodes; None: no limit.
     """
