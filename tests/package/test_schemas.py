@@ -103,7 +103,7 @@ VALID: dict[str, list[dict[str, Any]]] = {
     ],
     "selection": [
         {
-            "schema_version": 1, "component": "c", "policy": "default", "device": None, "ep": None,
+            "schema_version": 1, "component": "c", "policy": "default", "device": None, "ep": None, "backend": None,
             "check_architecture": False, "limits": ["size up to 1 B"], "machine": None, "selected": None,
             "verdicts": [{
                 "variant": "v", "ep": None, "backend": None, "device": None, "ep_device": None,
