@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage, open_models
 from ortpkg.authoring.checks.file_checks import (
     check_declared_names,
@@ -44,6 +43,15 @@ from ortpkg.authoring.checks.selection_checks import (
     check_ties,
 )
 from ortpkg.authoring.rule_registry import RuleFilter, check_targets, rule_filter
+from ortpkg.authoring.rules import (
+    file_rules,
+    genai_rules,
+    model_rules,
+    pipeline_rules,
+    release_rules,
+    sample_rules,
+    selection_rules,
+)
 from ortpkg.errors import Finding, Severity
 from ortpkg.package.hashing import Progress
 from ortpkg.package.reader import check_package
@@ -65,61 +73,87 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
     "external data": PackageCheck(
         check_external_data,
         (
-            rules.DATA_LEAVES,
-            rules.DATA_NOT_PLAIN,
-            rules.DATA_HARD_LINKED,
-            rules.DATA_MISSING,
-            rules.DATA_TOO_SHORT,
-            rules.DATA_RANGE,
-            rules.DATA_OVERLAPS,
+            model_rules.DATA_LEAVES,
+            model_rules.DATA_NOT_PLAIN,
+            model_rules.DATA_HARD_LINKED,
+            model_rules.DATA_MISSING,
+            model_rules.DATA_TOO_SHORT,
+            model_rules.DATA_RANGE,
+            model_rules.DATA_OVERLAPS,
         ),
     ),
-    "models": PackageCheck(check_models, (rules.MODEL_WRONG,)),
+    "models": PackageCheck(check_models, (model_rules.MODEL_WRONG,)),
     "compiled contexts": PackageCheck(
         check_contexts,
-        (rules.CONTEXT_LEAVES, rules.CONTEXT_MISSING, rules.CONTEXT_WITHOUT_MAIN, rules.CONTEXT_SOURCE),
+        (
+            model_rules.CONTEXT_LEAVES,
+            model_rules.CONTEXT_MISSING,
+            model_rules.CONTEXT_WITHOUT_MAIN,
+            model_rules.CONTEXT_SOURCE,
+        ),
     ),
-    "agreement": PackageCheck(check_agreement, (rules.VALUES_DIFFER, rules.FIXED_DIMENSIONS_DIFFER)),
-    "overall values": PackageCheck(check_overall_values, (rules.OVERALL_VALUES_OUTDATED,)),
-    "cpu coverage": PackageCheck(check_cpu_coverage, (rules.NO_CPU_VARIANT,)),
-    "ties": PackageCheck(check_ties, (rules.SELECTION_TIE,)),
-    "never selected": PackageCheck(check_never_selected, (rules.CPU_DEVICE_STATED, rules.EP_NOT_STATED)),
-    "devices": PackageCheck(check_devices, (rules.DEVICE_NEVER_MATCHES, rules.OPTION_DEVICE_CONFLICT)),
-    "options": PackageCheck(check_options, (rules.OPTION_NEEDS_TRUST, rules.OPTION_VALUE)),
-    "file names": PackageCheck(check_file_names, (rules.FILE_NAME, rules.NAMES_COLLIDE, rules.PATH_LONG)),
-    "declared names": PackageCheck(check_declared_names, (rules.NAMES_COLLIDE,)),
+    "agreement": PackageCheck(check_agreement, (model_rules.VALUES_DIFFER, model_rules.FIXED_DIMENSIONS_DIFFER)),
+    "overall values": PackageCheck(check_overall_values, (model_rules.OVERALL_VALUES_OUTDATED,)),
+    "cpu coverage": PackageCheck(check_cpu_coverage, (selection_rules.NO_CPU_VARIANT,)),
+    "ties": PackageCheck(check_ties, (selection_rules.SELECTION_TIE,)),
+    "never selected": PackageCheck(
+        check_never_selected, (selection_rules.CPU_DEVICE_STATED, selection_rules.EP_NOT_STATED)
+    ),
+    "devices": PackageCheck(
+        check_devices, (selection_rules.DEVICE_NEVER_MATCHES, selection_rules.OPTION_DEVICE_CONFLICT)
+    ),
+    "options": PackageCheck(check_options, (selection_rules.OPTION_NEEDS_TRUST, selection_rules.OPTION_VALUE)),
+    "file names": PackageCheck(
+        check_file_names, (file_rules.FILE_NAME, file_rules.NAMES_COLLIDE, file_rules.PATH_LONG)
+    ),
+    "declared names": PackageCheck(check_declared_names, (file_rules.NAMES_COLLIDE,)),
     "recorded files": PackageCheck(
         check_recorded_files,
-        (rules.FILE_CHANGED, rules.FILE_LOST, rules.FILE_UNREADABLE, rules.FILE_NOT_RECORDED, rules.NO_DIGESTS),
+        (
+            file_rules.FILE_CHANGED,
+            file_rules.FILE_LOST,
+            file_rules.FILE_UNREADABLE,
+            file_rules.FILE_NOT_RECORDED,
+            file_rules.NO_DIGESTS,
+        ),
     ),
-    "leftovers": PackageCheck(check_leftovers, (rules.CHANGE_INTERRUPTED,)),
+    "leftovers": PackageCheck(check_leftovers, (file_rules.CHANGE_INTERRUPTED,)),
     "pipeline": PackageCheck(
-        check_pipeline, (rules.PIPELINE_VALUE_UNKNOWN, rules.PIPELINE_INPUT_NOT_FED, rules.PIPELINE_VALUE_MISFITS)
+        check_pipeline,
+        (
+            pipeline_rules.PIPELINE_VALUE_UNKNOWN,
+            pipeline_rules.PIPELINE_INPUT_NOT_FED,
+            pipeline_rules.PIPELINE_VALUE_MISFITS,
+        ),
     ),
     "samples": PackageCheck(
         check_samples,
         (
-            rules.SAMPLE_UNREADABLE,
-            rules.SAMPLE_NAMES,
-            rules.SAMPLE_MISFITS,
-            rules.SAMPLE_LABELS,
-            rules.SAMPLE_EXPECTS_NOTHING,
+            sample_rules.SAMPLE_UNREADABLE,
+            sample_rules.SAMPLE_NAMES,
+            sample_rules.SAMPLE_MISFITS,
+            sample_rules.SAMPLE_LABELS,
+            sample_rules.SAMPLE_EXPECTS_NOTHING,
         ),
     ),
-    "genai variants": PackageCheck(check_genai_variants, (rules.GENAI_CONFIG_WRONG, rules.GENAI_FILE_MISSING)),
+    "genai variants": PackageCheck(
+        check_genai_variants, (genai_rules.GENAI_CONFIG_WRONG, genai_rules.GENAI_FILE_MISSING)
+    ),
     "genai": PackageCheck(
         check_genai_target,
         (
-            rules.GENAI_ONE_COMPONENT,
-            rules.GENAI_GENERATION,
-            rules.GENAI_CONFIG_MISSING,
-            rules.GENAI_OPTIONS_IGNORED,
+            genai_rules.GENAI_ONE_COMPONENT,
+            genai_rules.GENAI_GENERATION,
+            genai_rules.GENAI_CONFIG_MISSING,
+            genai_rules.GENAI_OPTIONS_IGNORED,
         ),
     ),
-    "release selects": PackageCheck(check_release_selects, (rules.RELEASE_NEVER_SELECTS,)),
-    "release reads models": PackageCheck(check_release_reads_models, (rules.RELEASE_MODEL_TOO_NEW,)),
-    "several components": PackageCheck(check_several_components, (rules.SEVERAL_COMPONENTS,)),
-    "universal": PackageCheck(check_universal_target, (rules.UNIVERSAL_GENERATIONS, rules.UNIVERSAL_ONE_COMPONENT)),
+    "release selects": PackageCheck(check_release_selects, (release_rules.RELEASE_NEVER_SELECTS,)),
+    "release reads models": PackageCheck(check_release_reads_models, (release_rules.RELEASE_MODEL_TOO_NEW,)),
+    "several components": PackageCheck(check_several_components, (release_rules.SEVERAL_COMPONENTS,)),
+    "universal": PackageCheck(
+        check_universal_target, (release_rules.UNIVERSAL_GENERATIONS, release_rules.UNIVERSAL_ONE_COMPONENT)
+    ),
 }
 """What is checked, in the order in which findings are listed."""
 
@@ -138,7 +172,7 @@ def validate(
 
     Args:
         root: the package.
-        targets: readers (``rules.TARGETS``) to say of what they would do with the package; such findings name them.
+        targets: readers (``rules.targets``) to say of what they would do with the package; such findings name them.
         select, ignore: ids of rules, or prefixes of ids ("ORT1"), that are wanted or not; the longest one that fits a
             rule decides. Errors that keep the package from being opened are always among the findings.
         compat: "onnxruntime-1.31" (or "onnxruntime-1.30", for 1.28 to 1.30): of the documents, only what keeps that
@@ -157,7 +191,7 @@ def validate(
     if info is not None:
         package = CheckedPackage(info=info, models=open_models(info), targets=known_targets, progress=progress)
         found += _run_checks(package, wanted)
-    if wanted.wants(rules.RELEASE_REFUSES.id):
+    if wanted.wants(release_rules.RELEASE_REFUSES.id):
         found += _bounded(check_release_opens(Path(root), known_targets))
     return tuple(found)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ortpkg.authoring.rules import AUTHORING_RULES, TARGETS
+from ortpkg.authoring.rules import AUTHORING_RULES
+from ortpkg.authoring.rules.targets import TARGETS
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.rules import PACKAGE_RULES, Rule

@@ -6,8 +6,8 @@ import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.rules import file_rules
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
 from ortpkg.package.digests import STAGING_PREFIX, DifferenceKind, check_digests, list_files, read_digests
 from ortpkg.package.findings import finding
@@ -16,10 +16,10 @@ from ortpkg.package.sidecar import DIGESTS_FILE
 
 _LONGEST_PATH = 200
 _DIFFERENCE_RULES = {
-    DifferenceKind.CHANGED: rules.FILE_CHANGED,
-    DifferenceKind.MISSING: rules.FILE_LOST,
-    DifferenceKind.UNREADABLE: rules.FILE_UNREADABLE,
-    DifferenceKind.EXTRA: rules.FILE_NOT_RECORDED,
+    DifferenceKind.CHANGED: file_rules.FILE_CHANGED,
+    DifferenceKind.MISSING: file_rules.FILE_LOST,
+    DifferenceKind.UNREADABLE: file_rules.FILE_UNREADABLE,
+    DifferenceKind.EXTRA: file_rules.FILE_NOT_RECORDED,
 }
 
 
@@ -28,7 +28,7 @@ def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
     try:
         files = list_files(package.info.root)
     except (PackageError, OSError) as error:
-        yield finding(rules.FILE_UNREADABLE, ".", f"the package's files cannot be listed: {quoted(error)}")
+        yield finding(file_rules.FILE_UNREADABLE, ".", f"the package's files cannot be listed: {quoted(error)}")
         return
     wrong: set[str] = set()
     for file in files:
@@ -37,10 +37,10 @@ def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
             path = "/".join(names[:depth])
             if path not in wrong and (reason := why_not_a_name(name)):
                 wrong.add(path)
-                yield finding(rules.FILE_NAME, shown(path), f"the name {quoted(name)} {reason}")
+                yield finding(file_rules.FILE_NAME, shown(path), f"the name {quoted(name)} {reason}")
         if len(file) > _LONGEST_PATH:
             message = f"has a path of {len(file)} characters; up to {_LONGEST_PATH} are safe"
-            yield finding(rules.PATH_LONG, shown(file), message)
+            yield finding(file_rules.PATH_LONG, shown(file), message)
     yield from _collisions_of_files(files)
 
 
@@ -50,26 +50,26 @@ def check_declared_names(package: CheckedPackage) -> Iterator[Finding]:
     for name, other in _collisions(components):
         source = components[name].source
         message = f"component models {quoted(other)} and {quoted(name)} have the same name on Windows and macOS"
-        yield finding(rules.NAMES_COLLIDE, source.document, message, pointer=source.pointer)
+        yield finding(file_rules.NAMES_COLLIDE, source.document, message, pointer=source.pointer)
     for component in components.values():
         variants = {variant.name: variant for variant in component.variants}
         for name, other in _collisions(variants):
             message = f"variants {quoted(other)} and {quoted(name)} have the same name on Windows and macOS"
-            yield of_variant(rules.NAMES_COLLIDE, variants[name], message)
+            yield of_variant(file_rules.NAMES_COLLIDE, variants[name], message)
 
 
 def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
     """Every file is as digests.json records it."""
     try:
         if read_digests(package.info.root) is None:
-            yield finding(rules.NO_DIGESTS, DIGESTS_FILE, "is missing: the package is unverified")
+            yield finding(file_rules.NO_DIGESTS, DIGESTS_FILE, "is missing: the package is unverified")
             return
     except PackageFormatError:
         return  # the reader has said what is wrong with digests.json
     try:
         differences = check_digests(package.info.root, progress=package.progress)
     except (PackageError, OSError) as error:
-        yield finding(rules.FILE_UNREADABLE, DIGESTS_FILE, f"its files cannot be compared: {quoted(error)}")
+        yield finding(file_rules.FILE_UNREADABLE, DIGESTS_FILE, f"its files cannot be compared: {quoted(error)}")
         return
     for difference in differences:
         yield finding(_DIFFERENCE_RULES[difference.kind], shown(difference.file), difference.message)
@@ -83,10 +83,10 @@ def check_leftovers(package: CheckedPackage) -> Iterator[Finding]:
         return  # the reader has said what is wrong with digests.json
     if recorded is not None and recorded.pending is not None:
         document = recorded.pending.commit_document
-        yield finding(rules.CHANGE_INTERRUPTED, DIGESTS_FILE, f"a change to {quoted(document)} was interrupted")
+        yield finding(file_rules.CHANGE_INTERRUPTED, DIGESTS_FILE, f"a change to {quoted(document)} was interrupted")
     with os.scandir(package.info.root) as entries:
         for name in sorted(entry.name for entry in entries if entry.name.startswith(STAGING_PREFIX)):
-            yield finding(rules.CHANGE_INTERRUPTED, shown(name), "was left over by a command that was interrupted")
+            yield finding(file_rules.CHANGE_INTERRUPTED, shown(name), "was left over by a command that was interrupted")
 
 
 def shown(file: str) -> str:
@@ -104,7 +104,7 @@ def _collisions_of_files(files: Iterable[str]) -> Iterator[Finding]:
             other = spellings.setdefault(key, path)
             if other != path:
                 message = f"and {quoted(other)} have the same name on Windows and macOS"
-                yield finding(rules.NAMES_COLLIDE, shown(path), message)
+                yield finding(file_rules.NAMES_COLLIDE, shown(path), message)
                 break
 
 

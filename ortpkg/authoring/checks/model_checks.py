@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
-from ortpkg.authoring import rules
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, of_variant
 from ortpkg.authoring.checks.data_references import DataReference
 from ortpkg.authoring.overall_values import wired_by_name
+from ortpkg.authoring.rules import model_rules
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
@@ -30,7 +30,7 @@ def check_models(package: CheckedPackage) -> Iterator[Finding]:
     """Each model can be opened."""
     for variant, model in _models(package):
         if model.error and not _is_about_data(model):
-            yield of_variant(rules.MODEL_WRONG, variant, model.error)
+            yield of_variant(model_rules.MODEL_WRONG, variant, model.error)
 
 
 def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
                 continue
             what = f"data file {quoted(location)} of {_tensors(references)} in variant {quoted(variant.name)}"
             if reason := _why_not_inside(location):
-                yield of_variant(rules.DATA_LEAVES, variant, f"{what} {reason}")
+                yield of_variant(model_rules.DATA_LEAVES, variant, f"{what} {reason}")
                 continue
             yield from _check_ranges(variant, references)
             file = _look_at(model.data_folder, location, package.info.root)
@@ -61,15 +61,15 @@ def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
         for location in dict.fromkeys(context.location for context in model.contexts if context.location):
             what = f"compiled context {quoted(location)} of variant {quoted(variant.name)}"
             if reason := _why_not_inside(location):
-                yield of_variant(rules.CONTEXT_LEAVES, variant, f"{what} {reason}")
+                yield of_variant(model_rules.CONTEXT_LEAVES, variant, f"{what} {reason}")
                 continue
             file = _look_at(model.path.parent, location, package.info.root)
-            if file.rule is rules.DATA_LEAVES:
-                yield of_variant(rules.CONTEXT_LEAVES, variant, f"{what} {file.reason}")
+            if file.rule is model_rules.DATA_LEAVES:
+                yield of_variant(model_rules.CONTEXT_LEAVES, variant, f"{what} {file.reason}")
             elif file.rule is not None and file.nbytes is None:
-                yield of_variant(rules.CONTEXT_MISSING, variant, f"{what} {file.reason}")
+                yield of_variant(model_rules.CONTEXT_MISSING, variant, f"{what} {file.reason}")
             elif file.nbytes == 0:
-                yield of_variant(rules.CONTEXT_MISSING, variant, f"{what} is empty")
+                yield of_variant(model_rules.CONTEXT_MISSING, variant, f"{what} is empty")
         yield from _check_sources(variant, model)
 
 
@@ -80,7 +80,7 @@ def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
         for variant, signature in opened[1:]:
             first, theirs = opened[0]
             found = differences(signature, theirs)
-            rule = rules.VALUES_DIFFER if found else rules.FIXED_DIMENSIONS_DIFFER
+            rule = model_rules.VALUES_DIFFER if found else model_rules.FIXED_DIMENSIONS_DIFFER
             for difference in found or fixed_dimension_differences(signature, theirs):
                 message = f"variant {quoted(variant.name)} differs from {quoted(first.name)}: {difference}"
                 yield of_variant(rule, variant, message)
@@ -97,7 +97,7 @@ def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
     for what, stated, actual in (("inputs", package.info.inputs, inputs), ("outputs", package.info.outputs, outputs)):
         if stated and list(map(_name_and_type, stated)) != list(map(_name_and_type, actual)):
             message = f"{what} are {_values(stated)}, those of {owner} are {_values(actual)}"
-            yield finding(rules.OVERALL_VALUES_OUTDATED, MANIFEST, message, pointer=f"/{what}")
+            yield finding(model_rules.OVERALL_VALUES_OUTDATED, MANIFEST, message, pointer=f"/{what}")
 
 
 # --- external data ---------------------------------------------------------------------------------------------------
@@ -147,23 +147,23 @@ def _look_at(folder: Path, location: str, root: Path) -> _File:
             if is_link(path.lstat()):
                 return _linked(path, root)
         except (OSError, ValueError):
-            return _File(rule=rules.DATA_MISSING, reason="does not exist")
+            return _File(rule=model_rules.DATA_MISSING, reason="does not exist")
     try:
         status = path.stat()
     except OSError as error:
-        return _File(rule=rules.DATA_MISSING, reason=f"cannot be read: {error.strerror}")
+        return _File(rule=model_rules.DATA_MISSING, reason=f"cannot be read: {error.strerror}")
     if not stat.S_ISREG(status.st_mode):
-        return _File(rule=rules.DATA_NOT_PLAIN, reason="is not a regular file")
+        return _File(rule=model_rules.DATA_NOT_PLAIN, reason="is not a regular file")
     if status.st_nlink > 1:
         reason = f"has {status.st_nlink} names (hard links)"
-        return _File(rule=rules.DATA_HARD_LINKED, reason=reason, nbytes=status.st_size)
+        return _File(rule=model_rules.DATA_HARD_LINKED, reason=reason, nbytes=status.st_size)
     return _File(nbytes=status.st_size)
 
 
 def _linked(path: Path, root: Path) -> _File:
     if is_inside(os.path.realpath(path), str(root)):
-        return _File(rule=rules.DATA_NOT_PLAIN, reason="is reached through a symbolic link")
-    return _File(rule=rules.DATA_LEAVES, reason="leads out of the package through a symbolic link")
+        return _File(rule=model_rules.DATA_NOT_PLAIN, reason="is reached through a symbolic link")
+    return _File(rule=model_rules.DATA_LEAVES, reason="leads out of the package through a symbolic link")
 
 
 def _check_ranges(variant: VariantInfo, references: list[DataReference]) -> Iterator[Finding]:
@@ -172,7 +172,7 @@ def _check_ranges(variant: VariantInfo, references: list[DataReference]) -> Iter
     for each in references:
         if each.problem:
             message = f"tensor {quoted(each.tensor)} of variant {quoted(variant.name)} {each.problem}"
-            yield of_variant(rules.DATA_RANGE, variant, message)
+            yield of_variant(model_rules.DATA_RANGE, variant, message)
         elif each.nbytes:
             known.append((each.offset, each.offset + each.nbytes, each.tensor))
     known.sort()
@@ -182,7 +182,7 @@ def _check_ranges(variant: VariantInfo, references: list[DataReference]) -> Iter
                 f"tensors {quoted(tensor)} and {quoted(other)} of variant {quoted(variant.name)} overlap in "
                 f"{quoted(references[0].location)}: bytes {start} to {end} and {next_start} to {next_end}"
             )
-            yield of_variant(rules.DATA_OVERLAPS, variant, message)
+            yield of_variant(model_rules.DATA_OVERLAPS, variant, message)
 
 
 def _check_size(variant: VariantInfo, references: list[DataReference], nbytes: int) -> Iterator[Finding]:
@@ -194,7 +194,7 @@ def _check_size(variant: VariantInfo, references: list[DataReference], nbytes: i
             f"data file {quoted(references[0].location)} of variant {quoted(variant.name)} is too short: "
             f"{nbytes} bytes of {needed} needed"
         )
-        yield of_variant(rules.DATA_TOO_SHORT, variant, message)
+        yield of_variant(model_rules.DATA_TOO_SHORT, variant, message)
 
 
 def _tensors(references: list[DataReference]) -> str:
@@ -210,14 +210,14 @@ def _check_sources(variant: VariantInfo, model: OpenedModel) -> Iterator[Finding
     for source in dict.fromkeys(context.source for context in model.contexts):
         if source not in mains:
             message = f"variant {quoted(variant.name)} has EPContext nodes of {quoted(source)} and no main one"
-            yield of_variant(rules.CONTEXT_WITHOUT_MAIN, variant, message)
+            yield of_variant(model_rules.CONTEXT_WITHOUT_MAIN, variant, message)
         ep = stated_ep(variant.constraints.ep)
         maker = resolve_ep_name(source)
         # A plug-in may call its contexts as it likes; the providers that are known call them by their name.
         if source and maker != ep and (is_known_ep(maker) or is_known_ep(ep or "")):
             offered = f"is for {quoted(ep)}" if ep else "names no execution provider"
             message = f"variant {quoted(variant.name)} {offered}; {quoted(source)} compiled its model"
-            yield of_variant(rules.CONTEXT_SOURCE, variant, message)
+            yield of_variant(model_rules.CONTEXT_SOURCE, variant, message)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage
+from ortpkg.authoring.rules import pipeline_rules
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.graph.types import Shape
@@ -94,7 +94,7 @@ def _check_inputs(
         if name not in step.inputs:
             message = f"a step of {quoted(step.component)} does not feed its input {quoted(name)}"
             pointer = json_pointer(*path, "inputs")
-            yield finding(rules.PIPELINE_INPUT_NOT_FED, PIPELINE, message, pointer=pointer)
+            yield finding(pipeline_rules.PIPELINE_INPUT_NOT_FED, PIPELINE, message, pointer=pointer)
 
 
 def _check_outputs(step: ComponentStep, signature: ModelSignature, values: _Values, path: _Path) -> Iterator[Finding]:
@@ -133,7 +133,7 @@ def _check_wiring_by_name(package: CheckedPackage) -> Iterator[Finding]:
                     f"value {quoted(value.name)}, which {quoted(maker)} makes and {quoted(component.name)} takes, "
                     f"{reason}"
                 )
-                yield finding(rules.PIPELINE_VALUE_MISFITS, MANIFEST, message)
+                yield finding(pipeline_rules.PIPELINE_VALUE_MISFITS, MANIFEST, message)
         for value in signature.outputs if signature is not None else ():
             made[value.name] = component.name, FlowingValue.of(value)
 
@@ -141,8 +141,8 @@ def _check_wiring_by_name(package: CheckedPackage) -> Iterator[Finding]:
 def _unknown(step: ComponentStep, what: str, name: str, values: Sequence[ValueSignature], path: _Path) -> Finding:
     known = listed([f"{value.name}: {value.type}" for value in values]) or "none"
     message = f"a step of {quoted(step.component)} uses the {what} {quoted(name)}; there is {known}"
-    return finding(rules.PIPELINE_VALUE_UNKNOWN, PIPELINE, message, pointer=json_pointer(*path))
+    return finding(pipeline_rules.PIPELINE_VALUE_UNKNOWN, PIPELINE, message, pointer=json_pointer(*path))
 
 
 def _misfit(message: str, path: _Path) -> Finding:
-    return finding(rules.PIPELINE_VALUE_MISFITS, PIPELINE, message, pointer=json_pointer(*path))
+    return finding(pipeline_rules.PIPELINE_VALUE_MISFITS, PIPELINE, message, pointer=json_pointer(*path))

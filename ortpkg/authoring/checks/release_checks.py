@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.checks.release_1_27 import Refusal, why_1_27_refuses
+from ortpkg.authoring.rules import release_rules
+from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import Finding, PackageNotFoundError, quoted
 from ortpkg.package.constraints import DEVICES
@@ -16,7 +17,7 @@ from ortpkg.package.findings import finding, listed
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageFormat, VariantInfo
 from ortpkg.package.reader import check_package
-from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
+from ortpkg.package.reading_rules import ONNXRUNTIME_1_31 as COMPAT_1_31
 from ortpkg.package.rules import Rule
 
 
@@ -45,20 +46,20 @@ def check_release_opens(root: Path, targets: Sequence[str]) -> Iterator[Finding]
         for release in _RELEASES[target]:
             for refusal in release.refusals(root):
                 message = f"{release.name} refuses the package: {refusal.message}"
-                found = finding(rules.RELEASE_REFUSES, refusal.document, message, pointer=refusal.pointer)
+                found = finding(release_rules.RELEASE_REFUSES, refusal.document, message, pointer=refusal.pointer)
                 yield replace(found, target=target)
 
 
 def check_release_selects(package: CheckedPackage) -> Iterator[Finding]:
     """The releases that were asked for can select every variant."""
     for target in package.targets:
-        if target not in rules.RELEASE_NEVER_SELECTS.targets:
+        if target not in release_rules.RELEASE_NEVER_SELECTS.targets:
             continue
         for release in _RELEASES[target]:
             for variant in package.variants:
                 if reason := release.never_selects(variant):
                     message = f"{release.name} never selects variant {quoted(variant.name)}: {reason}"
-                    yield of_variant(rules.RELEASE_NEVER_SELECTS, variant, message, target=target)
+                    yield of_variant(release_rules.RELEASE_NEVER_SELECTS, variant, message, target=target)
 
 
 def check_release_reads_models(package: CheckedPackage) -> Iterator[Finding]:
@@ -72,20 +73,22 @@ def check_release_reads_models(package: CheckedPackage) -> Iterator[Finding]:
                 for release in _RELEASES[target][-1:]:  # they read the same versions of ONNX
                     for reason in _too_new(model.signature.ir_version, imports, release):
                         message = f"model {quoted(model.path.name)} of variant {quoted(variant.name)} {reason}"
-                        yield of_variant(rules.RELEASE_MODEL_TOO_NEW, variant, message, target=target)
+                        yield of_variant(release_rules.RELEASE_MODEL_TOO_NEW, variant, message, target=target)
 
 
 def check_universal_target(package: CheckedPackage) -> Iterator[Finding]:
     """A package for all releases has the keys of both generations, and one component model."""
-    if rules.UNIVERSAL not in package.targets:
+    if UNIVERSAL not in package.targets:
         return
     info = package.info
     if info.format is not PackageFormat.UNIVERSAL:
         missing = "component" if info.format is PackageFormat.METADATA else "metadata"
-        yield _of_manifest(rules.UNIVERSAL_GENERATIONS, f"lacks the keys of the {missing} generation")
+        yield _of_manifest(release_rules.UNIVERSAL_GENERATIONS, f"lacks the keys of the {missing} generation")
     if len(info.components) != 1:
         names = listed([component.name for component in info.components]) or "none"
-        yield _of_manifest(rules.UNIVERSAL_ONE_COMPONENT, f"there are {len(info.components)} component models: {names}")
+        yield _of_manifest(
+            release_rules.UNIVERSAL_ONE_COMPONENT, f"there are {len(info.components)} component models: {names}"
+        )
 
 
 def check_several_components(package: CheckedPackage) -> Iterator[Finding]:
@@ -94,12 +97,12 @@ def check_several_components(package: CheckedPackage) -> Iterator[Finding]:
     if len(components) > 1 and package.info.format is not PackageFormat.COMPONENT:
         names = listed([component.name for component in components])
         message = f"onnxruntime 1.26 and 1.27 refuse a package with {len(components)} component models: {names}"
-        yield finding(rules.SEVERAL_COMPONENTS, MANIFEST, message)
+        yield finding(release_rules.SEVERAL_COMPONENTS, MANIFEST, message)
 
 
 def _refusals_of_1_31(root: Path) -> Iterator[Refusal]:
     try:
-        package, findings = check_package(root, compat=ONNXRUNTIME_1_31)
+        package, findings = check_package(root, compat=COMPAT_1_31)
     except PackageNotFoundError:  # a component's own folder, for those who read the metadata generation
         yield Refusal(document=MANIFEST, message="there is none (ORTC-IO)")
         return
@@ -136,7 +139,7 @@ def _too_new(ir_version: int, imports: Mapping[str, int], release: _Release) -> 
 
 
 def _of_manifest(rule: Rule, message: str) -> Finding:
-    return replace(finding(rule, MANIFEST, message), target=rules.UNIVERSAL)
+    return replace(finding(rule, MANIFEST, message), target=UNIVERSAL)
 
 
 # Measured with a model of one Identity in 1.26.0, 1.27.0, 1.28.0, 1.29.0, 1.30.0, 1.31.0 and 1.31.1: all read the same.
@@ -158,9 +161,9 @@ _LINE_1_31 = _Release(
     newest_opsets=NEWEST_OPSETS,
 )
 _RELEASES: Mapping[str, tuple[_Release, ...]] = {
-    rules.ONNXRUNTIME_1_27: (_LINE_1_27,),
-    rules.ONNXRUNTIME_1_31: (_LINE_1_31,),
-    rules.GENAI: (_LINE_1_31,),
-    rules.UNIVERSAL: (_LINE_1_27, _LINE_1_31),
+    ONNXRUNTIME_1_27: (_LINE_1_27,),
+    ONNXRUNTIME_1_31: (_LINE_1_31,),
+    GENAI: (_LINE_1_31,),
+    UNIVERSAL: (_LINE_1_27, _LINE_1_31),
 }
 """Target → the releases that must read the package."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage
 from ortpkg.authoring.checks.npz_headers import ArrayHeader, NpzError, read_labels, read_npz_headers
+from ortpkg.authoring.rules import sample_rules
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.types import ElementType, numpy_dtype
@@ -60,7 +60,7 @@ class _SampleCheck:
         inputs = self._read(sample.inputs, "inputs")
         outputs: Mapping[str, ArrayHeader] | None = {}
         if sample.expected_outputs is None:
-            self._add(rules.SAMPLE_EXPECTS_NOTHING, "has no expected outputs")
+            self._add(sample_rules.SAMPLE_EXPECTS_NOTHING, "has no expected outputs")
         else:
             outputs = self._read(sample.expected_outputs, "expected_outputs")
         if inputs is None or outputs is None:
@@ -77,7 +77,7 @@ class _SampleCheck:
         try:
             return read_npz_headers(path)
         except NpzError as error:
-            self._add(rules.SAMPLE_UNREADABLE, f"file {quoted(path.name)} {error}", *tokens)
+            self._add(sample_rules.SAMPLE_UNREADABLE, f"file {quoted(path.name)} {error}", *tokens)
         return None
 
     def _check_arrays(
@@ -86,13 +86,15 @@ class _SampleCheck:
         by_name = {value.name: value for value in values}
         known = listed(list(by_name)) or "none"
         for name in (name for name in arrays if name not in by_name):
-            self._add(rules.SAMPLE_NAMES, f"array {quoted(name)} of {what} is for nothing: there is {known}", what)
+            self._add(
+                sample_rules.SAMPLE_NAMES, f"array {quoted(name)} of {what} is for nothing: there is {known}", what
+            )
         for name, value in by_name.items():
             if name in arrays:
                 if reason := _why_not_fed(arrays[name], value, is_batched=self._sample.batch_axis is not None):
-                    self._add(rules.SAMPLE_MISFITS, f"array {quoted(name)} of {what} {reason}", what)
+                    self._add(sample_rules.SAMPLE_MISFITS, f"array {quoted(name)} of {what} {reason}", what)
             elif is_complete:
-                self._add(rules.SAMPLE_NAMES, f"{what} have no array for {quoted(name)}", what)
+                self._add(sample_rules.SAMPLE_NAMES, f"{what} have no array for {quoted(name)}", what)
 
     def _count_samples(self, arrays: Mapping[str, ArrayHeader]) -> int:
         if self._sample.batch_axis is None:
@@ -100,7 +102,7 @@ class _SampleCheck:
         lengths = {name: header.shape[0] if header.shape else None for name, header in arrays.items()}
         if len(set(lengths.values())) > 1 or None in lengths.values():
             message = f"arrays differ in their leading axis, which counts the samples: {quoted(lengths)}"
-            self._add(rules.SAMPLE_MISFITS, message, "batch_axis")
+            self._add(sample_rules.SAMPLE_MISFITS, message, "batch_axis")
         return max((length for length in lengths.values() if length is not None), default=0)
 
     def _check_labels(self, count: int) -> None:
@@ -112,10 +114,10 @@ class _SampleCheck:
         if header is None:
             known = listed(list(arrays)) or "none"
             message = f"there is no array {quoted(labels.name)} in {quoted(labels.file.name)}; there is {known}"
-            self._add(rules.SAMPLE_LABELS, message, "labels", "name")
+            self._add(sample_rules.SAMPLE_LABELS, message, "labels", "name")
         elif header.shape != (count,):
             message = f"labels have the shape {list(header.shape)}; for {count} samples, one each, it is [{count}]"
-            self._add(rules.SAMPLE_LABELS, message, "labels")
+            self._add(sample_rules.SAMPLE_LABELS, message, "labels")
         elif self._sample.display is not None and self._sample.display.kind is DisplayKind.CLASS:
             self._check_class_labels(labels, header, self._sample.display)
 
@@ -123,7 +125,9 @@ class _SampleCheck:
         """Labels of classes are numbers of classes, or their names."""
         if header.dtype.kind not in "iuU":
             self._add(
-                rules.SAMPLE_LABELS, f"labels of classes are whole numbers or names, not {header.dtype}", "labels"
+                sample_rules.SAMPLE_LABELS,
+                f"labels of classes are whole numbers or names, not {header.dtype}",
+                "labels",
             )
             return
         values = read_labels(labels.file, labels.name)
@@ -139,7 +143,7 @@ class _SampleCheck:
         if wrong:
             shown = ", ".join(each if header.dtype.kind != "U" else quoted(each) for each in wrong[:_MOST_SHOWN_LABELS])
             more = ", ..." if len(wrong) > _MOST_SHOWN_LABELS else ""
-            self._add(rules.SAMPLE_LABELS, f"label {shown}{more} is for no class: {expected}", "labels")
+            self._add(sample_rules.SAMPLE_LABELS, f"label {shown}{more} is for no class: {expected}", "labels")
 
     def _count_classes(self, display: Display) -> int | None:
         """How many there are by the model's output, else by their names; None where neither says."""
@@ -162,13 +166,13 @@ class _SampleCheck:
         for place, tolerances in own:
             for name in (name for name in tolerances if name not in outputs):
                 message = f"a tolerance is for the output {quoted(name)}; there is {listed(outputs) or 'none'}"
-                self._add(rules.SAMPLE_NAMES, message, *place, name)
+                self._add(sample_rules.SAMPLE_NAMES, message, *place, name)
 
     def _check_display(self, display: Display) -> None:
         outputs = [value.name for value in self._values.outputs] if self._values is not None else [display.output]
         if display.output not in outputs:
             message = f"output {quoted(display.output)} is displayed; there is {listed(outputs) or 'none'}"
-            self._add(rules.SAMPLE_NAMES, message, "display", "output")
+            self._add(sample_rules.SAMPLE_NAMES, message, "display", "output")
         count = self._count_classes(display)
         if (
             display.kind is DisplayKind.CLASS
@@ -176,14 +180,14 @@ class _SampleCheck:
             and count not in {None, len(display.classes)}
         ):
             message = f"display names {len(display.classes)} classes; output {quoted(display.output)} has {count}"
-            self._add(rules.SAMPLE_MISFITS, message, "display", "classes")
+            self._add(sample_rules.SAMPLE_MISFITS, message, "display", "classes")
         if display.vocabulary is not None:
             try:
                 read_document(display.vocabulary)
             except PackageFormatError as error:
                 reason = error.findings[0].message if error.findings else str(error)
                 message = f"vocabulary {quoted(display.vocabulary.name)} {reason}"
-                self._add(rules.SAMPLE_UNREADABLE, message, "display", "vocabulary")
+                self._add(sample_rules.SAMPLE_UNREADABLE, message, "display", "vocabulary")
 
     def _add(self, rule: Rule, message: str, *tokens: str) -> None:
         pointer = json_pointer("samples", self._index, *tokens)

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from ortpkg.authoring import rules
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.rules import selection_rules
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import CPU_EP, stated_ep
@@ -29,7 +29,7 @@ def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
         if component.variants and not any(map(_may_run_on_cpu, component.variants)):
             message = f"component model {quoted(component.name)} has no variant that runs on a CPU"
             source = component.source
-            yield finding(rules.NO_CPU_VARIANT, source.document, message, pointer=source.pointer)
+            yield finding(selection_rules.NO_CPU_VARIANT, source.document, message, pointer=source.pointer)
 
 
 def check_ties(package: CheckedPackage) -> Iterator[Finding]:
@@ -45,7 +45,7 @@ def check_ties(package: CheckedPackage) -> Iterator[Finding]:
             message = f"{names} and {quoted(first.name)} have the same constraints: {_winner(package, first)}"
             if package.info.format is not PackageFormat.COMPONENT and constraints.ep != CPU_EP:
                 message += "; onnxruntime 1.26 and 1.27 select one that cannot be foretold"
-            yield of_variant(rules.SELECTION_TIE, others[0], message)
+            yield of_variant(selection_rules.SELECTION_TIE, others[0], message)
 
 
 def check_never_selected(package: CheckedPackage) -> Iterator[Finding]:
@@ -56,13 +56,13 @@ def check_never_selected(package: CheckedPackage) -> Iterator[Finding]:
             continue
         if not stated.ep:
             message = f"variant {quoted(variant.name)} names no ep: onnxruntime 1.28 to 1.31 never select it"
-            yield of_variant(rules.EP_NOT_STATED, variant, message)
+            yield of_variant(selection_rules.EP_NOT_STATED, variant, message)
         elif stated.ep == CPU_EP and stated.device:
             message = (
                 f"variant {quoted(variant.name)} is for {CPU_EP} and states the device {quoted(stated.device)}: "
                 "onnxruntime 1.28 to 1.31 never select it"
             )
-            yield of_variant(rules.CPU_DEVICE_STATED, variant, message)
+            yield of_variant(selection_rules.CPU_DEVICE_STATED, variant, message)
 
 
 def check_devices(package: CheckedPackage) -> Iterator[Finding]:
@@ -74,12 +74,12 @@ def check_devices(package: CheckedPackage) -> Iterator[Finding]:
         implied = IMPLIED_DEVICE_TYPES.get(ep or "")
         if implied is not None and implied != device:
             message = f"variant {quoted(variant.name)} is for {quoted(device)}; {ep} runs on {implied.value} only"
-            yield of_variant(rules.DEVICE_NEVER_MATCHES, variant, message)
+            yield of_variant(selection_rules.DEVICE_NEVER_MATCHES, variant, message)
         option = device_option_of(variant)
         named = named_device_types(*option) if option is not None else None
         if option is not None and named is not None and DeviceType(device) not in named:
             message = f"variant {quoted(variant.name)} is for {quoted(device)}; its {option[0]} is {quoted(option[1])}"
-            yield of_variant(rules.OPTION_DEVICE_CONFLICT, variant, message)
+            yield of_variant(selection_rules.OPTION_DEVICE_CONFLICT, variant, message)
 
 
 def check_options(package: CheckedPackage) -> Iterator[Finding]:
@@ -91,12 +91,12 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
             writes = [key for key in unsafe if key in FORBIDDEN_SESSION_OPTIONS]
             more = f"; onnxruntime 1.31 forbids {listed(writes)} in packages" if writes else ""
             message = f"variant {quoted(variant.name)} sets {listed(unsafe)}: a session needs trust{more}"
-            yield of_variant(rules.OPTION_NEEDS_TRUST, variant, message)
+            yield of_variant(selection_rules.OPTION_NEEDS_TRUST, variant, message)
         for key, value in variant.session_options.items():
             try:
                 read_as_onnxruntime({key: value})
             except InvalidSessionOptionError as error:
-                yield of_variant(rules.OPTION_VALUE, variant, f"variant {quoted(variant.name)}: {error}")
+                yield of_variant(selection_rules.OPTION_VALUE, variant, f"variant {quoted(variant.name)}: {error}")
 
 
 def _winner(package: CheckedPackage, first: VariantInfo) -> str:

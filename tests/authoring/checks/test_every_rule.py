@@ -11,9 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.authoring import rules
 from ortpkg.authoring.package_checks import PACKAGE_CHECKS
-from ortpkg.authoring.rules import AUTHORING_RULES, GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
+from ortpkg.authoring.rules import (
+    AUTHORING_RULES,
+    file_rules,
+    genai_rules,
+    model_rules,
+    pipeline_rules,
+    release_rules,
+    sample_rules,
+    selection_rules,
+)
+from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
 from ortpkg.package.digests import compute_digests, dump_digests
 from ortpkg.package.rules import Rule
 from tests.authoring.checks.trees import (
@@ -141,82 +150,87 @@ def _after_recording(change: Callable[[Path], Any]) -> Callable[[Path], Any]:
 
 DATA_CASES = (
     RuleCase(
-        rule=rules.DATA_LEAVES,
+        rule=model_rules.DATA_LEAVES,
         good=_with_data,
         change=_data(external(location="../cpu/w.bin")),
         message="data file '../cpu/w.bin' of tensor 'w' in variant 'gpu' leaves the model's folder",
     ),
     RuleCase(
-        rule=rules.DATA_LEAVES,
+        rule=model_rules.DATA_LEAVES,
         good=_with_data,
         change=_data(external(location="/etc/passwd")),
         message="is an absolute path",
     ),
     RuleCase(
-        rule=rules.DATA_LEAVES,
+        rule=model_rules.DATA_LEAVES,
         good=_with_data,
         change=_data(external(location="sub\\w.bin")),
         message="has a backslash",
     ),
     RuleCase(
-        rule=rules.DATA_LEAVES, good=_with_data, change=_data(external(location="")), message="is not a file name"
+        rule=model_rules.DATA_LEAVES, good=_with_data, change=_data(external(location="")), message="is not a file name"
     ),
     RuleCase(
-        rule=rules.DATA_LEAVES,
+        rule=model_rules.DATA_LEAVES,
         good=_with_data,
         after=_link_out,
         message="leads out of the package through a symbolic link",
         posix=True,
     ),
     RuleCase(
-        rule=rules.DATA_NOT_PLAIN,
+        rule=model_rules.DATA_NOT_PLAIN,
         good=_with_data,
         after=_link_inside,
         message="is reached through a symbolic link",
         posix=True,
     ),
     RuleCase(
-        rule=rules.DATA_NOT_PLAIN,
+        rule=model_rules.DATA_NOT_PLAIN,
         good=_with_data,
         change=lambda tree: tree.update({"gpu/w.bin/x": tree.pop("gpu/w.bin")}),
         message="is not a regular file",
     ),
     RuleCase(
-        rule=rules.DATA_HARD_LINKED,
+        rule=model_rules.DATA_HARD_LINKED,
         good=_with_data,
         after=lambda root: os.link(root / "gpu/w.bin", root / "cpu/w.bin"),
         message="has 2 names",
     ),
     RuleCase(
-        rule=rules.DATA_MISSING, good=_with_data, change=lambda tree: tree.pop("gpu/w.bin"), message="does not exist"
+        rule=model_rules.DATA_MISSING,
+        good=_with_data,
+        change=lambda tree: tree.pop("gpu/w.bin"),
+        message="does not exist",
     ),
     RuleCase(
-        rule=rules.DATA_TOO_SHORT,
+        rule=model_rules.DATA_TOO_SHORT,
         good=_with_data,
         change=_file("gpu/w.bin", bytes(15)),
         message="15 bytes of 16 needed",
     ),
     RuleCase(
-        rule=rules.DATA_TOO_SHORT,
+        rule=model_rules.DATA_TOO_SHORT,
         good=_with_data,
         change=_data(external(offset=str(2**63 - 1))),
         message=f"16 bytes of {2**63 + 15} needed",
     ),
-    RuleCase(rule=rules.DATA_RANGE, good=_with_data, change=_data(external(offset="-8")), message="the offset '-8'"),
     RuleCase(
-        rule=rules.DATA_RANGE,
+        rule=model_rules.DATA_RANGE, good=_with_data, change=_data(external(offset="-8")), message="the offset '-8'"
+    ),
+    RuleCase(
+        rule=model_rules.DATA_RANGE,
         good=_with_data,
         change=_data(external(offset=str(2**63))),
         message="a whole number below 2^63",
     ),
     RuleCase(
-        rule=rules.DATA_RANGE,
+        rule=model_rules.DATA_RANGE,
         good=_with_data,
         change=_data(external(length="12")),
         message="tensor 'w' of variant 'gpu' has the length 12; its type and shape need 16 bytes",
     ),
     RuleCase(
-        rule=rules.DATA_OVERLAPS,
+        rule=model_rules.DATA_OVERLAPS,
         good=lambda: (
             _with_data() | {"gpu/model.onnx": model_with_data(external("a"), external("b")), "gpu/w.bin": bytes(32)}
         ),
@@ -226,44 +240,44 @@ DATA_CASES = (
 )
 
 MODEL_CASES = (
-    RuleCase(rule=rules.MODEL_WRONG, change=_file("gpu/model.onnx", b"rubbish"), message="is not an ONNX model"),
+    RuleCase(rule=model_rules.MODEL_WRONG, change=_file("gpu/model.onnx", b"rubbish"), message="is not an ONNX model"),
     RuleCase(
-        rule=rules.CONTEXT_LEAVES,
+        rule=model_rules.CONTEXT_LEAVES,
         good=_with_context,
         change=_context(ep_cache_context="../net.bin"),
         message="compiled context '../net.bin' of variant 'npu' leaves the model's folder",
     ),
     RuleCase(
-        rule=rules.CONTEXT_MISSING,
+        rule=model_rules.CONTEXT_MISSING,
         good=_with_context,
         change=lambda tree: tree.pop("npu/net.bin"),
         message="does not exist",
     ),
-    RuleCase(rule=rules.CONTEXT_MISSING, good=_with_context, change=_file("npu/net.bin"), message="is empty"),
+    RuleCase(rule=model_rules.CONTEXT_MISSING, good=_with_context, change=_file("npu/net.bin"), message="is empty"),
     RuleCase(
-        rule=rules.CONTEXT_WITHOUT_MAIN,
+        rule=model_rules.CONTEXT_WITHOUT_MAIN,
         good=_with_context,
         change=_context(main_context=0),
         message="has EPContext nodes of 'QNN' and no main one",
     ),
     RuleCase(
-        rule=rules.CONTEXT_SOURCE,
+        rule=model_rules.CONTEXT_SOURCE,
         good=_with_context,
         change=_context(source="OpenVINOExecutionProvider"),
         message="is for 'QNNExecutionProvider'; 'OpenVINOExecutionProvider' compiled its model",
     ),
     RuleCase(
-        rule=rules.VALUES_DIFFER,
+        rule=model_rules.VALUES_DIFFER,
         change=_file("gpu/model.onnx", model("(float16[n, 4] x) => (float16[n, 4] y)")),
         message="variant 'gpu' differs from 'cpu': input 'x' has the type 'tensor(float16)'",
     ),
     RuleCase(
-        rule=rules.FIXED_DIMENSIONS_DIFFER,
+        rule=model_rules.FIXED_DIMENSIONS_DIFFER,
         change=_file("gpu/model.onnx", model("(float[n, 8] x) => (float[n, 8] y)")),
         message="input 'x' has the fixed dimension 8 at axis 1, not 4",
     ),
     RuleCase(
-        rule=rules.OVERALL_VALUES_OUTDATED,
+        rule=model_rules.OVERALL_VALUES_OUTDATED,
         good=metadata_tree,
         change=lambda tree: tree["manifest.json"].update({"inputs": [{"name": "image", "type": "tensor(float)"}]}),
         message="inputs are 'image: tensor(float)', those of the model are 'x: tensor(float)'",
@@ -272,17 +286,17 @@ MODEL_CASES = (
 
 SELECTION_CASES = (
     RuleCase(
-        rule=rules.NO_CPU_VARIANT,
+        rule=selection_rules.NO_CPU_VARIANT,
         change=lambda tree: _variants(tree).pop("cpu"),
         message="no variant that runs on a CPU",
     ),
     RuleCase(
-        rule=rules.SELECTION_TIE,
+        rule=selection_rules.SELECTION_TIE,
         change=lambda tree: _add_variant(tree, "gpu-int8", variant(CUDA, "gpu")),
         message="'gpu-int8' and 'gpu' have the same constraints: ortpkg, and onnxruntime 1.28 to 1.31, select 'gpu'",
     ),
     RuleCase(
-        rule=rules.SELECTION_TIE,
+        rule=selection_rules.SELECTION_TIE,
         good=metadata_tree,
         change=lambda tree: tree["models/m/metadata.json"]["model_variants"]["cpu"].update(
             {"constraints": {"ep": CUDA, "device": "GPU"}}
@@ -290,22 +304,22 @@ SELECTION_CASES = (
         message="declared first; onnxruntime 1.26 and 1.27 select one that cannot be foretold",
     ),
     RuleCase(
-        rule=rules.CPU_DEVICE_STATED,
+        rule=selection_rules.CPU_DEVICE_STATED,
         change=lambda tree: _variants(tree)["cpu"].update({"device": "CPU"}),
         message="states the device 'CPU': onnxruntime 1.28 to 1.31 never select it",
     ),
     RuleCase(
-        rule=rules.EP_NOT_STATED,
+        rule=selection_rules.EP_NOT_STATED,
         change=lambda tree: _variants(tree)["gpu"].pop("ep"),
         message="variant 'gpu' names no ep",
     ),
     RuleCase(
-        rule=rules.DEVICE_NEVER_MATCHES,
+        rule=selection_rules.DEVICE_NEVER_MATCHES,
         change=lambda tree: _variants(tree)["gpu"].update({"device": "npu"}),
         message="variant 'gpu' is for 'npu'; CUDAExecutionProvider runs on gpu only",
     ),
     RuleCase(
-        rule=rules.OPTION_DEVICE_CONFLICT,
+        rule=selection_rules.OPTION_DEVICE_CONFLICT,
         good=lambda: component_tree(
             cpu=variant(), v=variant("OpenVINOExecutionProvider", "npu", provider_options={"device_type": "NPU"})
         ),
@@ -315,19 +329,19 @@ SELECTION_CASES = (
         message="variant 'v' is for 'npu'; its device_type is 'HETERO:GPU,CPU'",
     ),
     RuleCase(
-        rule=rules.OPTION_NEEDS_TRUST,
+        rule=selection_rules.OPTION_NEEDS_TRUST,
         change=lambda tree: _variants(tree).update(gpu=variant(CUDA, "gpu", provider_options={"user_lib": "x.so"})),
         message="sets 'user_lib': a session needs trust",
     ),
     RuleCase(
-        rule=rules.OPTION_NEEDS_TRUST,
+        rule=selection_rules.OPTION_NEEDS_TRUST,
         good=metadata_tree,
         change=_metadata_option("session.enable_profiling", "1"),
         message="onnxruntime 1.31 forbids 'session.enable_profiling' in packages",
     ),
     *(
         RuleCase(
-            rule=rules.OPTION_NEEDS_TRUST,
+            rule=selection_rules.OPTION_NEEDS_TRUST,
             good=metadata_tree,
             change=_metadata_option("ep.context_file_path", path),
             message="sets 'ep.context_file_path': a session needs trust",
@@ -335,7 +349,7 @@ SELECTION_CASES = (
         for path in ("/etc", "../../../..", "\0")
     ),
     RuleCase(
-        rule=rules.OPTION_VALUE,
+        rule=selection_rules.OPTION_VALUE,
         good=lambda: component_tree(
             cpu=variant(session_options={"session.intra_op_num_threads": "-1", "session.execution_mode": "parallel"})
         ),
@@ -345,7 +359,7 @@ SELECTION_CASES = (
         message="variant 'cpu': 'session.intra_op_num_threads' takes a base-10 int32, not 'many'",
     ),
     RuleCase(
-        rule=rules.OPTION_VALUE,
+        rule=selection_rules.OPTION_VALUE,
         change=lambda tree: _variants(tree).update(
             cpu=variant(session_options={"session.graph_optimization_level": "99"})
         ),
@@ -354,55 +368,60 @@ SELECTION_CASES = (
 )
 
 FILE_CASES = (
-    RuleCase(rule=rules.FILE_NAME, change=_file("cpu/aux.txt"), message="is a device's name on Windows", posix=True),
-    RuleCase(rule=rules.FILE_NAME, change=_file("notes./x"), message="ends with a dot or a space", posix=True),
-    RuleCase(rule=rules.FILE_NAME, change=_file("cpu/a\\b"), message="holds a path separator", posix=True),
     RuleCase(
-        rule=rules.NAMES_COLLIDE,
+        rule=file_rules.FILE_NAME, change=_file("cpu/aux.txt"), message="is a device's name on Windows", posix=True
+    ),
+    RuleCase(rule=file_rules.FILE_NAME, change=_file("notes./x"), message="ends with a dot or a space", posix=True),
+    RuleCase(rule=file_rules.FILE_NAME, change=_file("cpu/a\\b"), message="holds a path separator", posix=True),
+    RuleCase(
+        rule=file_rules.NAMES_COLLIDE,
         change=lambda tree: tree.update({"notes/a": b"", "Notes/b": b""}),
         message="'Notes' have the same name on Windows and macOS",
         posix=True,
     ),
     RuleCase(
-        rule=rules.NAMES_COLLIDE,
+        rule=file_rules.NAMES_COLLIDE,
         change=lambda tree: tree.update({"é.bin": b"", "e\u0301.bin": b""}),
         message="have the same name on Windows and macOS",
         posix=True,
     ),
     RuleCase(
-        rule=rules.NAMES_COLLIDE,
+        rule=file_rules.NAMES_COLLIDE,
         change=lambda tree: _variants(tree).update(
             {"CPU": variant("DmlExecutionProvider", "gpu") | {"variant_directory": "cpu"}}
         ),
         message="variants 'cpu' and 'CPU' have the same name",
     ),
     RuleCase(
-        rule=rules.PATH_LONG, change=_file("/".join(["x" * 60] * 4)), message="has a path of 243 characters", posix=True
+        rule=file_rules.PATH_LONG,
+        change=_file("/".join(["x" * 60] * 4)),
+        message="has a path of 243 characters",
+        posix=True,
     ),
     RuleCase(
-        rule=rules.FILE_CHANGED,
+        rule=file_rules.FILE_CHANGED,
         after=_after_recording(lambda root: (root / "cpu/model.onnx").write_bytes(model(opset=16))),
         message="are not those recorded",
     ),
     RuleCase(
-        rule=rules.FILE_LOST,
+        rule=file_rules.FILE_LOST,
         change=_file("notes.txt"),
         after=_after_recording(lambda root: (root / "notes.txt").unlink()),
         message="recorded, but not there",
     ),
     RuleCase(
-        rule=rules.FILE_UNREADABLE,
+        rule=file_rules.FILE_UNREADABLE,
         change=_file("notes.txt"),
         after=_after_recording(_put_folder_in_place),
         message="not a regular file",
     ),
     RuleCase(
-        rule=rules.FILE_NOT_RECORDED,
+        rule=file_rules.FILE_NOT_RECORDED,
         after=_after_recording(lambda root: (root / "notes.txt").write_bytes(b"")),
         message="there, but not recorded",
     ),
     RuleCase(
-        rule=rules.CHANGE_INTERRUPTED,
+        rule=file_rules.CHANGE_INTERRUPTED,
         after=lambda root: (root / ".ortpkg-x").mkdir(),
         message="was left over by a command that was interrupted",
     ),
@@ -410,31 +429,31 @@ FILE_CASES = (
 
 PIPELINE_CASES = (
     RuleCase(
-        rule=rules.PIPELINE_VALUE_UNKNOWN,
+        rule=pipeline_rules.PIPELINE_VALUE_UNKNOWN,
         good=pipeline_tree,
         change=lambda tree: tree["pipeline.json"]["steps"][0]["inputs"].update(z="in"),
         message="a step of 'first' uses the input 'z'; there is 'x: tensor(float)'",
     ),
     RuleCase(
-        rule=rules.PIPELINE_INPUT_NOT_FED,
+        rule=pipeline_rules.PIPELINE_INPUT_NOT_FED,
         good=pipeline_tree,
         change=lambda tree: tree["pipeline.json"]["steps"][1]["inputs"].clear(),
         message="a step of 'second' does not feed its input 'x'",
     ),
     RuleCase(
-        rule=rules.PIPELINE_VALUE_MISFITS,
+        rule=pipeline_rules.PIPELINE_VALUE_MISFITS,
         good=pipeline_tree,
         change=_file("second-cpu/model.onnx", model("(int64[n, 4] x) => (float[n, 4] y)")),
         message="value 'mid', which feeds 'x' of 'second', is 'tensor(float)', where 'tensor(int64)' is expected",
     ),
     RuleCase(
-        rule=rules.PIPELINE_VALUE_MISFITS,
+        rule=pipeline_rules.PIPELINE_VALUE_MISFITS,
         good=pipeline_tree,
         change=_file("second-cpu/model.onnx", model("(float[n, 4, 1] x) => (float[n, 4] y)")),
         message="has the rank 2, where 3 is expected",
     ),
     RuleCase(
-        rule=rules.PIPELINE_VALUE_MISFITS,
+        rule=pipeline_rules.PIPELINE_VALUE_MISFITS,
         good=pipeline_tree,
         change=lambda tree: tree["pipeline.json"]["outputs"][0].update(shape=["n", 5]),
         message="output 'out' has 4 elements on axis 1, where 5 are expected by its declaration",
@@ -443,61 +462,61 @@ PIPELINE_CASES = (
 
 SAMPLE_CASES = (
     RuleCase(
-        rule=rules.SAMPLE_UNREADABLE,
+        rule=sample_rules.SAMPLE_UNREADABLE,
         good=sample_tree,
         change=_file("samples/in.npz", npz(x=np.array([{}], dtype=object))),
         message="sample set 's': file 'in.npz' holds pickled objects",
     ),
     RuleCase(
-        rule=rules.SAMPLE_UNREADABLE,
+        rule=sample_rules.SAMPLE_UNREADABLE,
         good=sample_tree,
         change=_file("samples/out.npz", b"rubbish"),
         message="file 'out.npz' cannot be read",
     ),
     RuleCase(
-        rule=rules.SAMPLE_NAMES,
+        rule=sample_rules.SAMPLE_NAMES,
         good=sample_tree,
         change=_file("samples/in.npz", npz(image=np.zeros((5, 4), np.float32))),
         message="array 'image' of inputs is for nothing: there is 'x'",
     ),
     RuleCase(
-        rule=rules.SAMPLE_NAMES,
+        rule=sample_rules.SAMPLE_NAMES,
         good=sample_tree,
         change=lambda tree: tree["samples/samples.json"]["samples"][0]["display"].update(output="logits"),
         message="output 'logits' is displayed; there is 'y'",
     ),
     RuleCase(
-        rule=rules.SAMPLE_MISFITS,
+        rule=sample_rules.SAMPLE_MISFITS,
         good=sample_tree,
         change=_file("samples/in.npz", npz(x=np.zeros((5, 4)))),
         message="array 'x' of inputs holds float64, where tensor(float) is expected",
     ),
     RuleCase(
-        rule=rules.SAMPLE_MISFITS,
+        rule=sample_rules.SAMPLE_MISFITS,
         good=sample_tree,
         change=_file("samples/out.npz", npz(y=np.zeros((5, 3), np.float32))),
         message="array 'y' of expected_outputs has 3 elements on axis 1, where 4 are expected",
     ),
     RuleCase(
-        rule=rules.SAMPLE_MISFITS,
+        rule=sample_rules.SAMPLE_MISFITS,
         good=sample_tree,
         change=_file("samples/out.npz", npz(y=np.zeros((6, 4), np.float32))),
         message="arrays differ in their leading axis",
     ),
     RuleCase(
-        rule=rules.SAMPLE_LABELS,
+        rule=sample_rules.SAMPLE_LABELS,
         good=sample_tree,
         change=_file("samples/labels.npz", npz(labels=np.arange(4))),
         message="labels have the shape [4]; for 5 samples, one each, it is [5]",
     ),
     RuleCase(
-        rule=rules.SAMPLE_LABELS,
+        rule=sample_rules.SAMPLE_LABELS,
         good=sample_tree,
         change=_file("samples/labels.npz", npz(label=np.arange(5))),
         message="there is no array 'labels' in 'labels.npz'; there is 'label'",
     ),
     RuleCase(
-        rule=rules.SAMPLE_EXPECTS_NOTHING,
+        rule=sample_rules.SAMPLE_EXPECTS_NOTHING,
         good=sample_tree,
         change=lambda tree: tree["samples/samples.json"]["samples"][0].pop("expected_outputs"),
         message="has no expected outputs",
@@ -506,19 +525,19 @@ SAMPLE_CASES = (
 
 GENAI_CASES = (
     RuleCase(
-        rule=rules.GENAI_CONFIG_WRONG,
+        rule=genai_rules.GENAI_CONFIG_WRONG,
         good=genai_tree,
         change=_file("cpu/genai_config.json", b"[]"),
         message="is not a JSON object",
     ),
     RuleCase(
-        rule=rules.GENAI_FILE_MISSING,
+        rule=genai_rules.GENAI_FILE_MISSING,
         good=genai_tree,
         change=lambda tree: tree["cpu/genai_config.json"]["model"].update(vision={"filename": "../escape.onnx"}),
         message="'../escape.onnx' is not in the variant's folder",
     ),
     RuleCase(
-        rule=rules.GENAI_ONE_COMPONENT,
+        rule=genai_rules.GENAI_ONE_COMPONENT,
         good=genai_tree,
         change=lambda tree: tree["manifest.json"]["components"].update(
             n={"variants": {"n": {"ep": CPU, "variant_directory": "cpu"}}}
@@ -527,21 +546,21 @@ GENAI_CASES = (
         target=GENAI,
     ),
     RuleCase(
-        rule=rules.GENAI_GENERATION,
+        rule=genai_rules.GENAI_GENERATION,
         good=genai_tree,
         change=_file("genai_config.json", b"{}"),
         message="takes the folder for one model",
         target=GENAI,
     ),
     RuleCase(
-        rule=rules.GENAI_CONFIG_MISSING,
+        rule=genai_rules.GENAI_CONFIG_MISSING,
         good=genai_tree,
         change=lambda tree: _add_variant(tree, "gpu", variant(CUDA)),
         message="variant 'gpu' has no genai_config.json in its folder",
         target=GENAI,
     ),
     RuleCase(
-        rule=rules.GENAI_OPTIONS_IGNORED,
+        rule=genai_rules.GENAI_OPTIONS_IGNORED,
         good=genai_tree,
         change=lambda tree: _variants(tree)["cpu"].update(
             executor_info={"ort": {"session_options": {"session.log_id": "x"}}}
@@ -553,60 +572,60 @@ GENAI_CASES = (
 
 RELEASE_CASES = (
     RuleCase(
-        rule=rules.RELEASE_REFUSES,
+        rule=release_rules.RELEASE_REFUSES,
         good=universal_tree,
         change=lambda tree: tree["manifest.json"].update(component_models={"m": {}}),
         message="onnxruntime 1.27 refuses the package: component_models is not a list of names",
         target=ONNXRUNTIME_1_27,
     ),
     RuleCase(
-        rule=rules.RELEASE_REFUSES,
+        rule=release_rules.RELEASE_REFUSES,
         good=universal_tree,
         change=lambda tree: [tree["manifest.json"].pop(key) for key in ("schema_version", "components")],
         message="onnxruntime 1.31 refuses the package: lacks 'schema_version' (ORTC-SCHEMA)",
         target=ONNXRUNTIME_1_31,
     ),
     RuleCase(
-        rule=rules.RELEASE_NEVER_SELECTS,
+        rule=release_rules.RELEASE_NEVER_SELECTS,
         good=lambda: metadata_tree(gpu={"ep": CUDA}),
         change=lambda tree: tree.update(metadata_tree()),
         message="onnxruntime 1.27 never selects variant 'cpu': it passes over CPUExecutionProvider",
         target=ONNXRUNTIME_1_27,
     ),
     RuleCase(
-        rule=rules.RELEASE_NEVER_SELECTS,
+        rule=release_rules.RELEASE_NEVER_SELECTS,
         change=lambda tree: _variants(tree)["gpu"].update(device="tpu"),
         message="onnxruntime 1.31 never selects variant 'gpu': no device is 'tpu'",
         target=ONNXRUNTIME_1_31,
     ),
     RuleCase(
-        rule=rules.RELEASE_MODEL_TOO_NEW,
+        rule=release_rules.RELEASE_MODEL_TOO_NEW,
         change=_file("gpu/model.onnx", model(opset=27)),
         message="imports version 27 of ai.onnx; the newest that is read is 26",
         target=ONNXRUNTIME_1_31,
     ),
     RuleCase(
-        rule=rules.RELEASE_MODEL_TOO_NEW,
+        rule=release_rules.RELEASE_MODEL_TOO_NEW,
         good=metadata_tree,
         change=_file("models/m/gpu/model.onnx", model(ir_version=14)),
         message="has IR version 14; the newest that is read is 13",
         target=ONNXRUNTIME_1_27,
     ),
     RuleCase(
-        rule=rules.SEVERAL_COMPONENTS,
+        rule=release_rules.SEVERAL_COMPONENTS,
         good=universal_tree,
         change=_two_components,
         message="onnxruntime 1.26 and 1.27 refuse a package with 2 component models: 'm', 'n'",
     ),
     RuleCase(
-        rule=rules.UNIVERSAL_GENERATIONS,
+        rule=release_rules.UNIVERSAL_GENERATIONS,
         good=universal_tree,
         change=lambda tree: [tree["manifest.json"].pop(key) for key in ("schema_version", "components")],
         message="lacks the keys of the component generation",
         target=UNIVERSAL,
     ),
     RuleCase(
-        rule=rules.UNIVERSAL_ONE_COMPONENT,
+        rule=release_rules.UNIVERSAL_ONE_COMPONENT,
         good=universal_tree,
         change=_replace_by(pipeline_tree),
         message="there are 2 component models: 'first', 'second'",
@@ -657,8 +676,10 @@ def test_a_package_without_digests_is_called_unverified(tmp_path: Path) -> None:
 
 
 def test_every_rule_has_a_case_and_a_check() -> None:
-    tried = {case.rule.id for case in CASES} | {rules.NO_DIGESTS.id}
-    checked = {rule.id for check in PACKAGE_CHECKS.values() for rule in check.rules} | {rules.RELEASE_REFUSES.id}
+    tried = {case.rule.id for case in CASES} | {file_rules.NO_DIGESTS.id}
+    checked = {rule.id for check in PACKAGE_CHECKS.values() for rule in check.rules} | {
+        release_rules.RELEASE_REFUSES.id
+    }
     assert tried == checked == {rule.id for rule in AUTHORING_RULES}
 
 

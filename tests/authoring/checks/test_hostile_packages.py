@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ortpkg.authoring.package_checks import validate
-from ortpkg.authoring.rules import TARGETS
+from ortpkg.authoring.rules.targets import TARGETS
 from tests.authoring.checks.trees import (
     context_model,
     external,

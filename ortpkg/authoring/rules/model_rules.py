@@ -1,0 +1,154 @@
+"""ORT1xx: models, the files beside them, and what variants of a component have in common."""
+
+from __future__ import annotations
+
+from ortpkg.errors import Severity
+from ortpkg.package.rules import Rule
+
+DATA_LEAVES = Rule(
+    id="ORT101",
+    title="External data stays in the model's folder",
+    explanation=(
+        "A tensor names a data file by an absolute path, by '..', by a backslash or a drive, or through a link that "
+        "leads out of the package. Whoever loads such a model reads files of the machine that it runs on."
+    ),
+    remedy="put the data file beside the model, and name it by its relative path",
+    example='external_data {location: "../../../etc/passwd"}',
+)
+DATA_NOT_PLAIN = Rule(
+    id="ORT102",
+    title="External data lies in regular files",
+    explanation="onnxruntime refuses data that is reached through a symbolic link, and nobody reads pipes or folders.",
+    remedy="replace the link by the file itself",
+    example="weights.bin is a symbolic link to ../shared/weights.bin",
+)
+DATA_HARD_LINKED = Rule(
+    id="ORT103",
+    title="External data has one name",
+    explanation=(
+        "The file has several names (hard links). The onnx package refuses to load it, and archives and copies store "
+        "it several times."
+    ),
+    remedy="share data by one folder with several models in it (ortpkg dedup), and copy the file here",
+    example="ln models/m/a/weights.bin models/m/b/weights.bin",
+    severity=Severity.WARNING,
+)
+DATA_MISSING = Rule(
+    id="ORT104",
+    title="External data is there",
+    explanation="A tensor has its data in a file that the package does not have: the model cannot be loaded.",
+    remedy="put the file beside the model, as it was when the model was exported",
+    example='external_data {location: "weights.bin"}, and the folder holds model.onnx alone',
+)
+DATA_TOO_SHORT = Rule(
+    id="ORT105",
+    title="External data reaches as far as the model says",
+    explanation="A tensor's offset and length end behind the end of its data file, which is truncated or another one.",
+    remedy="restore the file, or export the model again",
+    example="offset 4096 and length 4096 in a file of 6000 bytes",
+)
+DATA_RANGE = Rule(
+    id="ORT106",
+    title="The range of external data is well-formed and fits its tensor",
+    explanation=(
+        "Offset or length is no whole number below 2^63, or the length is not that of the tensor's type and shape: "
+        "readers overflow, refuse the model, or compute with other bytes."
+    ),
+    remedy="export the model again",
+    example='a float tensor of 4x4 with length "60", or offset "-8"',
+)
+DATA_OVERLAPS = Rule(
+    id="ORT107",
+    title="Tensors share their external data wholly or not at all",
+    explanation="The ranges of two tensors overlap in part, which no exporter does on purpose.",
+    remedy="export the model again",
+    example="offset 0 and length 64 for one tensor, offset 32 and length 64 for the next",
+    severity=Severity.WARNING,
+)
+MODEL_WRONG = Rule(
+    id="ORT110",
+    title="A variant's model can be opened",
+    explanation="The model file is not ONNX, is truncated, or holds types or nesting that nothing reads.",
+    remedy="export the model again, and add it in place of this variant",
+    example="model.onnx is a text file that says that the real one was too large to be stored",
+)
+CONTEXT_LEAVES = Rule(
+    id="ORT111",
+    title="A compiled context stays in the model's folder",
+    explanation=(
+        "An EPContext node (embed_mode 0) names its context by a path that leads out of the folder. The execution "
+        "provider would hand a file of the machine to its driver."
+    ),
+    remedy="put the context beside the model, and name it by its relative path",
+    example='ep_cache_context = "../../context.bin"',
+)
+CONTEXT_MISSING = Rule(
+    id="ORT112",
+    title="A compiled context is there",
+    explanation="An EPContext node keeps its context in a file that is missing, empty, or no regular file.",
+    remedy="put the file beside the model, as it was when the model was compiled",
+    example='ep_cache_context = "net_qnn.bin", and there is no such file',
+)
+CONTEXT_WITHOUT_MAIN = Rule(
+    id="ORT113",
+    title="EPContext nodes have a main context",
+    explanation=(
+        "Nodes with main_context 0 use the context of a main node, and the model has none of the same source. It loads "
+        "only in one session group with the model that has it."
+    ),
+    remedy="compile the model again, or ship it beside the model with the main node and share the contexts",
+    example="one EPContext node, main_context = 0",
+    severity=Severity.WARNING,
+)
+CONTEXT_SOURCE = Rule(
+    id="ORT114",
+    title="A compiled model is offered to the execution provider that compiled it",
+    explanation="The source of an EPContext node is another execution provider than the variant's: it will not load.",
+    remedy="state the execution provider that compiled the model",
+    example='source = "QNN" in a variant of OpenVINOExecutionProvider',
+    severity=Severity.WARNING,
+)
+VALUES_DIFFER = Rule(
+    id="ORT120",
+    title="Variants of a component have the same inputs and outputs",
+    explanation=(
+        "Inputs or outputs differ in name, order, rank or element type, so that a caller cannot know what to feed "
+        "before a variant is selected."
+    ),
+    remedy="export the models with the same inputs and outputs, or make two component models of them",
+    example="tensor(float) x in one variant, tensor(float16) x in the other",
+)
+FIXED_DIMENSIONS_DIFFER = Rule(
+    id="ORT121",
+    title="No two variants fix a dimension at different sizes",
+    explanation="No feed suits both variants, so that a program may work on one machine and fail on another.",
+    remedy="leave the dimension symbolic in one of them, or fix both at the same size",
+    example="x has the shape [1, 3, 224, 224] in one variant, [8, 3, 224, 224] in the other",
+    severity=Severity.WARNING,
+)
+OVERALL_VALUES_OUTDATED = Rule(
+    id="ORT122",
+    title="The manifest's inputs and outputs are those of the models",
+    explanation="manifest.json states inputs or outputs that the component models, wired by name, do not have.",
+    remedy="correct inputs and outputs in manifest.json, or leave them out",
+    example='{"inputs": [{"name": "image", ...}]}, and the model has the input "x"',
+    severity=Severity.WARNING,
+)
+
+MODEL_RULES: tuple[Rule, ...] = (
+    DATA_LEAVES,
+    DATA_NOT_PLAIN,
+    DATA_HARD_LINKED,
+    DATA_MISSING,
+    DATA_TOO_SHORT,
+    DATA_RANGE,
+    DATA_OVERLAPS,
+    MODEL_WRONG,
+    CONTEXT_LEAVES,
+    CONTEXT_MISSING,
+    CONTEXT_WITHOUT_MAIN,
+    CONTEXT_SOURCE,
+    VALUES_DIFFER,
+    FIXED_DIMENSIONS_DIFFER,
+    OVERALL_VALUES_OUTDATED,
+)
