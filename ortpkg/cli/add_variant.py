@@ -15,53 +15,58 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
-_Text = str | None
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="An ONNX file (its data files come along) or a folder.", readable=False),
+]
+ComponentOption = Annotated[
+    str,
+    typer.Option("--component", "-c", metavar="NAME", help="The component model.", autocompletion=complete_component),
+]
+VariantOption = Annotated[str | None, typer.Option("--variant", metavar="NAME", help="Default: the file's stem.")]
+EpOption = Annotated[
+    str | None,
+    typer.Option("--ep", metavar="EP", help="The EP that it needs: a name or an alias.", autocompletion=complete_ep),
+]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", metavar="D", help="The device: cpu, gpu or npu.", autocompletion=complete_device),
+]
+ArchitectureOption = Annotated[
+    str | None, typer.Option("--architecture", metavar="A", help="The hardware architecture.")
+]
+CompatibilityInfoOption = Annotated[
+    str | None, typer.Option("--compatibility-info", metavar="S", help="The EP's compatibility string.")
+]
+SessionOptionsOption = Annotated[
+    list[str] | None, typer.Option("--session-option", metavar="KEY=VALUE", help="A session option. Repeatable.")
+]
+ShareWeightsOption = Annotated[
+    bool,
+    typer.Option("--share-weights", help="Do not copy external data that another variant of the component has."),
+]
+ShareAsAssetsOption = Annotated[
+    bool,
+    typer.Option(
+        "--share-as-assets",
+        help="Likewise, in a shared asset of the package (component format; for onnxruntime 1.28 on).",
+    ),
+]
 
 
 def command(
     package: PackageArgument,
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="An ONNX file (its data files come along) or a folder.", readable=False),
-    ],
-    component: Annotated[
-        str,
-        typer.Option(
-            "--component", "-c", metavar="NAME", help="The component model.", autocompletion=complete_component
-        ),
-    ] = "model",
-    variant: Annotated[_Text, typer.Option("--variant", metavar="NAME", help="Default: the file's stem.")] = None,
-    ep: Annotated[
-        _Text,
-        typer.Option(
-            "--ep", metavar="EP", help="The EP that it needs: a name or an alias.", autocompletion=complete_ep
-        ),
-    ] = None,
-    device: Annotated[
-        _Text,
-        typer.Option("--device", metavar="D", help="The device: cpu, gpu or npu.", autocompletion=complete_device),
-    ] = None,
-    architecture: Annotated[
-        _Text, typer.Option("--architecture", metavar="A", help="The hardware architecture.")
-    ] = None,
-    compatibility_info: Annotated[
-        _Text, typer.Option("--compatibility-info", metavar="S", help="The EP's compatibility string.")
-    ] = None,
-    session_options: Annotated[
-        list[str] | None, typer.Option("--session-option", metavar="KEY=VALUE", help="A session option. Repeatable.")
-    ] = None,
+    model: ModelArgument,
+    component: ComponentOption = "model",
+    variant: VariantOption = None,
+    ep: EpOption = None,
+    device: DeviceOption = None,
+    architecture: ArchitectureOption = None,
+    compatibility_info: CompatibilityInfoOption = None,
+    session_options: SessionOptionsOption = None,
     provider_options: ProviderOptionsOption = None,
-    share_weights: Annotated[
-        bool,
-        typer.Option("--share-weights", help="Do not copy external data that another variant of the component has."),
-    ] = False,
-    share_as_assets: Annotated[
-        bool,
-        typer.Option(
-            "--share-as-assets",
-            help="Likewise, in a shared asset of the package (component format; for onnxruntime 1.28 on).",
-        ),
-    ] = False,
+    share_weights: ShareWeightsOption = False,
+    share_as_assets: ShareAsAssetsOption = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> int:

@@ -29,51 +29,64 @@ if TYPE_CHECKING:
     from ortpkg.benchmarking.measure import CandidateResult, OnStep, Plan, Step
 
 
+BackendOption = Annotated[
+    str | None,
+    typer.Option("--backend", metavar="B", help="Only this backend: embedded, openvino, onnxruntime, ..."),
+]
+RepeatOption = Annotated[
+    int | None, typer.Option("--repeat", metavar="N", help="At least so many runs of each; default 30.", min=1)
+]
+DurationOption = Annotated[
+    float | None, typer.Option("--duration", metavar="S", help="Runs of each for so many seconds.", min=0.01)
+]
+RoundsOption = Annotated[int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", metavar="N", help="For every backend; default: one per CPU.", min=1)
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        help="Seconds after which one child process is ended. Fewer than 120 are held against no variant.",
+        min=0.1,
+    ),
+]
+MemoryLimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="BYTES",
+        help="A child process that holds more is ended; default: 90 % of all. Less is held against no variant.",
+        min=1,
+    ),
+]
+DimensionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=SIZE", help="A size for inputs that are made up. Repeatable."),
+]
+SvgOption = Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the result.")]
+RecordOption = Annotated[
+    bool, typer.Option("--record/--no-record", help="Keep the results for select --policy measured.")
+]
+
+
 def command(
     package: PackageArgument,
     component: ComponentOption = None,
     variant: VariantOption = None,
     ep: EpOption = None,
     device: DeviceOption = None,
-    backend: Annotated[
-        str | None,
-        typer.Option("--backend", metavar="B", help="Only this backend: embedded, openvino, onnxruntime, ..."),
-    ] = None,
-    repeat: Annotated[
-        int | None, typer.Option("--repeat", metavar="N", help="At least so many runs of each; default 30.", min=1)
-    ] = None,
-    duration: Annotated[
-        float | None, typer.Option("--duration", metavar="S", help="Runs of each for so many seconds.", min=0.01)
-    ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)] = 3,
-    threads: Annotated[
-        int | None, typer.Option("--threads", metavar="N", help="For every backend; default: one per CPU.", min=1)
-    ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            metavar="S",
-            help="Seconds after which one child process is ended. Fewer than 120 are held against no variant.",
-            min=0.1,
-        ),
-    ] = 120.0,
-    memory_limit: Annotated[
-        int | None,
-        typer.Option(
-            metavar="BYTES",
-            help="A child process that holds more is ended; default: 90 % of all. Less is held against no variant.",
-            min=1,
-        ),
-    ] = None,
-    dimensions: Annotated[
-        list[str] | None,
-        typer.Option("--dim", metavar="NAME=SIZE", help="A size for inputs that are made up. Repeatable."),
-    ] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture of the result.")] = None,
-    record: Annotated[
-        bool, typer.Option("--record/--no-record", help="Keep the results for select --policy measured.")
-    ] = True,
+    backend: BackendOption = None,
+    repeat: RepeatOption = None,
+    duration: DurationOption = None,
+    rounds: RoundsOption = 3,
+    threads: ThreadsOption = None,
+    timeout: TimeoutOption = 120.0,
+    memory_limit: MemoryLimitOption = None,
+    dimensions: DimensionsOption = None,
+    svg: SvgOption = None,
+    record: RecordOption = True,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -82,7 +95,6 @@ def command(
     Says how fast it is, how much memory it takes and how far its outputs are from what the package expects.
     """
     from ortpkg.api.bench import BenchWishes, bench  # numpy and onnx
-    from ortpkg.cli.bench_json import report_json
 
     output = Output(is_json=as_json)
     wishes = BenchWishes(
@@ -102,7 +114,14 @@ def command(
     opened = ModelPackage(package, trust=trust)
     with _progress(output) as on_step:
         report = bench(opened, wishes, plan, on_step=on_step, on_note=output.note)
-    if as_json:
+    return _tell(report, output, svg)
+
+
+def _tell(report: BenchReport, output: Output, svg: Path | None) -> int:
+    """Prints the report, and draws it where a picture is asked for; returns the exit code."""
+    if output.is_json:
+        from ortpkg.cli.bench_json import report_json  # as above
+
         output.json("bench", report_json(report))
     else:
         _print(report, output)

@@ -26,37 +26,44 @@ if TYPE_CHECKING:
     from ortpkg.authoring.compile_variants import CompiledVariant
 
 
+EpOption = Annotated[
+    str, typer.Option("--ep", metavar="EP", help="The execution provider that compiles.", autocompletion=complete_ep)
+]
+ComponentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--component", "-c", metavar="NAME", help="Only this component model.", autocompletion=complete_component
+    ),
+]
+VariantsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="A plain variant to compile; default: the first of each component. Repeatable.",
+        autocompletion=complete_variant,
+    ),
+]
+NameOption = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP.")
+]
+EmbedOption = Annotated[bool, typer.Option("--embed", help="Put contexts into the models, not beside them.")]
+ShareWeightsOption = Annotated[
+    bool, typer.Option("--share-weights", help="Compile all into one folder with one binary, equal weights once.")
+]
+
+
 def command(
     package: PackageArgument,
-    ep: Annotated[
-        str,
-        typer.Option("--ep", metavar="EP", help="The execution provider that compiles.", autocompletion=complete_ep),
-    ],
-    component: Annotated[
-        str | None,
-        typer.Option(
-            "--component", "-c", metavar="NAME", help="Only this component model.", autocompletion=complete_component
-        ),
-    ] = None,
-    variants: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--variant",
-            metavar="NAME",
-            help="A plain variant to compile; default: the first of each component. Repeatable.",
-            autocompletion=complete_variant,
-        ),
-    ] = None,
+    ep: EpOption,
+    component: ComponentOption = None,
+    variants: VariantsOption = None,
     device: CompileDeviceOption = None,
     backend: CompileBackendOption = None,
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP.")
-    ] = None,
+    name: NameOption = None,
     provider_options: ProviderOptionsOption = None,
-    embed: Annotated[bool, typer.Option("--embed", help="Put contexts into the models, not beside them.")] = False,
-    share_weights: Annotated[
-        bool, typer.Option("--share-weights", help="Compile all into one folder with one binary, equal weights once.")
-    ] = False,
+    embed: EmbedOption = False,
+    share_weights: ShareWeightsOption = False,
     timeout: CompileTimeoutOption = 3600.0,
     as_json: JsonOption = False,
 ) -> int:

@@ -10,7 +10,13 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.completion import complete_ep
-from ortpkg.cli.parameters import CompileBackendOption, CompileDeviceOption, CompileTimeoutOption, JsonOption
+from ortpkg.cli.parameters import (
+    CompileBackendOption,
+    CompileDeviceOption,
+    CompileTimeoutOption,
+    JsonOption,
+    parse_options,
+)
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode, ModelNotFoundError, UsageError, quoted
@@ -52,7 +58,7 @@ def command(
         ep=ep,
         device=device,
         backend=backend,
-        provider_options=parse_provider_options(provider_options),
+        provider_options=parse_options("-i", provider_options.split(), separator="|", form='"KEY|VALUE KEY|VALUE"'),
         is_shared=True,
     )
     start = time.perf_counter()
@@ -67,19 +73,6 @@ def command(
             output.line(each)
         output.note(f"compiled in {duration_text(time.perf_counter() - start)}")
     return ExitCode.DONE
-
-
-def parse_provider_options(text: str) -> dict[str, str]:
-    """``"key|value key|value"`` as a dictionary. UsageError for another form, or a key given twice."""
-    options: dict[str, str] = {}
-    for pair in text.split():
-        key, separator, value = pair.partition("|")
-        if not separator or not key:
-            raise UsageError(f'-i {quoted(pair)}: write "KEY|VALUE KEY|VALUE"')
-        if key in options:
-            raise UsageError(f"-i: {quoted(key)} is given twice")
-        options[key] = value
-    return options
 
 
 def _folder(sources: list[Path], wanted: Path | None) -> Path:

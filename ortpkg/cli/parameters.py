@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -171,13 +172,15 @@ def chosen_output(output_path: Path | None, *, in_place: bool) -> Path | None:
     return output_path
 
 
-def parse_options(flag: str, assignments: list[str] | None) -> dict[str, str]:
+def parse_options(
+    flag: str, assignments: Iterable[str] | None, *, separator: str = "=", form: str = "KEY=VALUE"
+) -> dict[str, str]:
     """``KEY=VALUE`` texts as a dictionary. UsageError for another form, or a key given twice."""
     options: dict[str, str] = {}
     for assignment in assignments or ():
-        key, separator, value = assignment.partition("=")
-        if not separator or not key:
-            raise UsageError(f"{flag} {quoted(assignment)}: write KEY=VALUE")
+        key, found, value = assignment.partition(separator)
+        if not found or not key:
+            raise UsageError(f"{flag} {quoted(assignment)}: write {form}")
         if key in options:
             raise UsageError(f"{flag}: {quoted(key)} is given twice")
         options[key] = value

@@ -35,81 +35,94 @@ from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 
 if TYPE_CHECKING:
     from ortpkg.api.sample_runner import SampleReport
+    from ortpkg.session.options import RunOptions
     from ortpkg.session.placement import Placement
 
 _TIMEOUT_S = 600.0
+
+InputsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="NAME=FILE",
+        help="An input from an npy, npz or png file. Repeatable.",
+        autocompletion=complete_input,
+    ),
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file.")
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        help="Seconds that running may take, all samples and steps together; isolated, also for loading. Default: 600.",
+        min=0.001,
+    ),
+]
+MemoryLimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-limit", metavar="BYTES", help="Memory that running may take; default: that of the machine.", min=1
+    ),
+]
+IsolateOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--isolate/--no-isolate",
+        help="Run onnxruntime and OpenVINO in a child process, so that limits hold and a crash is told. Default: "
+        "where --timeout or --memory-limit is given.",
+    ),
+]
+MinOffloadOption = Annotated[
+    float | None,
+    typer.Option(
+        "--min-offload",
+        metavar="PERCENT",
+        help="Exit code 1 where fewer of 100 nodes run where they were meant to.",
+        min=0,
+        max=100,
+    ),
+]
+StrictOption = Annotated[
+    bool,
+    typer.Option("--strict", help="Exit code 1 where an EP took no node, or the CPU stood in for what was asked."),
+]
+CanaryOption = Annotated[
+    bool,
+    typer.Option(
+        "--canary/--no-canary",
+        help="First try the variant in a child process; one that fails goes into quarantine, the next best runs.",
+    ),
+]
+CacheOption = Annotated[
+    bool, typer.Option("--cache/--no-cache", help="Keep what is compiled for the next time; see ortpkg cache.")
+]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json.")
+]
 
 
 def command(
     package: PackageArgument,
     component: ComponentOption = None,
     variant: VariantOption = None,
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="NAME=FILE",
-            help="An input from an npy, npz or png file. Repeatable.",
-            autocompletion=complete_input,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file.")
-    ] = None,
+    inputs: InputsOption = None,
+    output: OutputOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
     policy: PolicyOption = "default",
     backend: BackendOption = "auto",
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S",
-            help="Seconds that running may take, all samples and steps together; isolated, also for loading. "
-            "Default: 600.",
-            min=0.001,
-        ),
-    ] = None,
-    memory_limit: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", help="Memory that running may take; default: that of the machine.", min=1),
-    ] = None,
-    isolate: Annotated[
-        bool | None,
-        typer.Option(
-            "--isolate/--no-isolate",
-            help="Run onnxruntime and OpenVINO in a child process, so that limits hold and a crash is told. Default: "
-            "where --timeout or --memory-limit is given.",
-        ),
-    ] = None,
-    min_offload: Annotated[
-        float | None,
-        typer.Option(
-            "--min-offload",
-            metavar="PERCENT",
-            help="Exit code 1 where fewer of 100 nodes run where they were meant to.",
-            min=0,
-            max=100,
-        ),
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Exit code 1 where an EP took no node, or the CPU stood in for what was asked."),
-    ] = False,
-    canary: Annotated[
-        bool,
-        typer.Option(
-            "--canary/--no-canary",
-            help="First try the variant in a child process; one that fails goes into quarantine, the next best runs.",
-        ),
-    ] = False,
-    cache: Annotated[
-        bool,
-        typer.Option("--cache/--no-cache", help="Keep what is compiled for the next time; see ortpkg cache."),
-    ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="First compare what is loaded with digests.json.")
-    ] = True,
+    timeout: TimeoutOption = None,
+    memory_limit: MemoryLimitOption = None,
+    isolate: IsolateOption = None,
+    min_offload: MinOffloadOption = None,
+    strict: StrictOption = False,
+    canary: CanaryOption = False,
+    cache: CacheOption = False,
+    verify: VerifyOption = True,
     trust: TrustOption = False,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
@@ -120,11 +133,7 @@ def command(
     With nothing but PKG, runs the samples that the package carries and says whether the outputs match. Afterwards it
     says what ran where. The exit code is 1 where outputs do not match, or --min-offload or --strict is not met.
     """
-    from ortpkg.session.options import RunOptions  # sessions load numpy and onnx; other commands do not need them
-
-    run_options = RunOptions()
-    run_options.timeout_s = _TIMEOUT_S if timeout is None else timeout
-    run_options.memory_limit_nbytes = memory_limit
+    run_options = _run_options(timeout, memory_limit)
     opened = ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths, trust=trust)
     wishes = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
     shown = Output(is_json=as_json)
@@ -137,6 +146,15 @@ def command(
         if inputs:
             return runner.run_inputs(inputs, output, run_options)
         return runner.run_samples(output, run_options)
+
+
+def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> RunOptions:
+    from ortpkg.session.options import RunOptions  # sessions load numpy and onnx; other commands do not need them
+
+    options = RunOptions()
+    options.timeout_s = _TIMEOUT_S if timeout_s is None else timeout_s
+    options.memory_limit_nbytes = memory_limit_nbytes
+    return options
 
 
 def _by_canary(package: ModelPackage, output: Output, *, trust: bool, verify: bool) -> Callable[..., ModelVariant]:

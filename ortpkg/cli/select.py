@@ -35,11 +35,24 @@ from ortpkg.errors import ExitCode, UsageError
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
 from ortpkg.selection.verdict import Selection
 
+PackagesArgument = Annotated[
+    list[Path], typer.Argument(metavar="PKG...", help="Directories of packages (name.ortpackage).", readable=False)
+]
+CheckArchitectureOption = Annotated[
+    bool, typer.Option("--check-architecture", help="Evaluate architecture constraints too.")
+]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Every variant on every device, with reasons.")]
+CompareOption = Annotated[
+    bool, typer.Option("--compare", help="Show beside it what onnxruntime 1.27 and 1.31 would select.")
+]
+LogOption = Annotated[
+    str | None,
+    typer.Option("--log-json", metavar="FILE", help="Append a record of each decision, a line of JSON; - prints it."),
+]
+
 
 def command(
-    packages: Annotated[
-        list[Path], typer.Argument(metavar="PKG...", help="Directories of packages (name.ortpackage).", readable=False)
-    ],
+    packages: PackagesArgument,
     component: ComponentOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
@@ -47,9 +60,7 @@ def command(
     policy: PolicyOption = "default",
     variant: VariantOption = None,
     profile: ProfilesOption = None,
-    check_architecture: Annotated[
-        bool, typer.Option("--check-architecture", help="Evaluate architecture constraints too.")
-    ] = False,
+    check_architecture: CheckArchitectureOption = False,
     max_memory: MaxMemoryOption = None,
     max_size: MaxSizeOption = None,
     min_precision: MinPrecisionOption = None,
@@ -57,18 +68,9 @@ def command(
     max_latency: MaxLatencyOption = None,
     max_error: MaxErrorOption = None,
     strict_facts: StrictFactsOption = False,
-    show_reasons: Annotated[
-        bool, typer.Option("--explain", help="Every variant on every device, with reasons.")
-    ] = False,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Show beside it what onnxruntime 1.27 and 1.31 would select.")
-    ] = False,
-    log_json: Annotated[
-        str | None,
-        typer.Option(
-            "--log-json", metavar="FILE", help="Append a record of each decision, a line of JSON; - prints it."
-        ),
-    ] = None,
+    show_reasons: ExplainOption = False,
+    compare: CompareOption = False,
+    log_json: LogOption = None,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
@@ -96,20 +98,27 @@ def command(
     for each in opened:
         if not each.component_models:
             each.component()  # says that it is empty, and what to do
+    profiles = profile or ()
     if compare:
-        if len(opened) > 1 or len(profile or ()) > 1 or log_json:
+        if len(opened) > 1 or len(profiles) > 1 or log_json:
             raise UsageError("--compare takes one package and one machine, and logs nothing")
-        from ortpkg.cli.comparison import print_comparison  # as below
-
-        names = [component] if component is not None else [each.name for each in opened[0].component_models]
-        eps = [name for name in (ep or "").split(",") if name]
-        return print_comparison(opened[0], names, eps, {**wishes, "profile": profile[0] if profile else None}, output)
+        return _compare(opened[0], component, ep, {**wishes, "profile": profiles[0] if profiles else None}, output)
     with open_decision_log(log_json, is_json=as_json) as log:
-        choices = choose(opened, component, profile or (), {**wishes, "ep": ep, "log": log})
+        choices = choose(opened, component, profiles, {**wishes, "ep": ep, "log": log})
     _print_choices(choices, output, show_reasons=show_reasons)
     if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
     return ExitCode.DONE
+
+
+def _compare(
+    package: ModelPackage, component: str | None, ep: str | None, wishes: dict[str, Any], output: Output
+) -> int:
+    from ortpkg.cli.comparison import print_comparison  # loaded late: a plain select has to be quick
+
+    names = [component] if component is not None else [each.name for each in package.component_models]
+    eps = [name for name in (ep or "").split(",") if name]
+    return print_comparison(package, names, eps, wishes, output)
 
 
 def _print_choices(choices: Sequence[Choice], output: Output, *, show_reasons: bool) -> None:
@@ -124,7 +133,7 @@ def _print_choices(choices: Sequence[Choice], output: Output, *, show_reasons: b
 
 def _print_selection(selection: Selection, output: Output, *, show_reasons: bool) -> None:
     if show_reasons:
-        from ortpkg.cli.explanation_tree import tree_lines  # loaded late: a plain select has to be quick
+        from ortpkg.cli.explanation_tree import tree_lines  # as above
         from ortpkg.selection.explain import explain
 
         for text, style in tree_lines(explain(selection)):
