@@ -16,16 +16,18 @@ from typing import Any
 import numpy as np
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.engine.direct_run import direct_run_of
+from ortpkg.engine.direct_run import DirectRun, direct_run_of
 from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
+from ortpkg.graph.graph import Graph
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.blas_threads import blas_threads
 from ortpkg.kernels.op_kernel import Value
+from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.session.feeds import FeedCheck, check_output_names
@@ -48,11 +50,14 @@ from ortpkg.session.provider_list import (
     requested_ep_names,
 )
 from ortpkg.session.session_plan import SessionPlan, describe_plan
-from ortpkg.session.session_state import abandon_generating_groups, create_session_state
+from ortpkg.session.session_state import SessionState, abandon_generating_groups, create_session_state
 from ortpkg.session.thread_choice import ThreadChoice
 
 #: Called with the outputs, the caller's data, and an error text that is "" where the run succeeded.
 AsyncCallback = Callable[[Sequence[Value], Any, str], None]
+
+#: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened them.
+ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
 #: Whether the current thread is one that ``run_async`` calls back from; such a thread cannot wait for itself.
 _calling_back = threading.local()
@@ -71,7 +76,7 @@ class InferenceSession:
         backend: str | None = None,
         ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None,
         isolate: bool = False,
-        check_contexts: Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None] | None = None,
+        check_contexts: ContextCheck | None = None,
     ) -> None:
         """Loads, partitions and plans a model.
 
@@ -98,13 +103,10 @@ class InferenceSession:
         self._options = copy.deepcopy(sess_options) if sess_options is not None else SessionOptions()
         entries = self._options.config_entries
         backend = backend if backend is not None else entries.get(BACKEND_ENTRY)
-        judged = None
         try:
             check_session_options(self._options)
             model = load_model(path_or_bytes, external_data_folder=entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
-            contexts = [*map(ep_context_attributes, ep_context_nodes(model.graph))] if check_contexts else []
-            if check_contexts is not None and contexts:
-                judged = check_contexts(contexts)
+            judged = None if check_contexts is None else _judged_contexts(model.graph, check_contexts)
             self._profiler = Profiler() if self._options.enable_profiling else None
             start_ns = time.perf_counter_ns()
             isolation = self._load_limits() if isolate else None
@@ -114,25 +116,19 @@ class InferenceSession:
             raise
         self._providers = register_execution_providers(created)
         graph = model.graph
-        names = [name for name in graph.inputs if name not in graph.initializers]
-        defaults = [name for name in graph.inputs if name in graph.initializers]
+        names, defaults = _required_and_overridable(graph)
         self._state = create_session_state(
             model, self._options, self._providers, self._profiler, judged_contexts=judged
         )
-        native = {provider.name for provider in self._providers if provider.computes_natively}
-        self._is_native = all(each.fused_node and each.provider in native for each in self._state.partitions)
-        is_direct = all(each.fused_node for each in self._state.partitions) and self._profiler is None
-        self._direct = direct_run_of(self._state.executable) if is_direct else None
+        self._is_native = _computes_natively(self._state, self._providers)
+        self._direct = _direct_run(self._state, self._profiler)
         self._inputs = node_args(graph, names)
         self._overridable = node_args(graph, defaults)
-        self._all_inputs = node_args(graph, graph.inputs)
-        self._check_feeds = FeedCheck(self._all_inputs, frozenset(defaults))
+        self._check_feeds = FeedCheck(node_args(graph, graph.inputs), frozenset(defaults))
         self._outputs = node_args(graph, graph.outputs)
         self._output_names = [declared.name for declared in self._outputs]
         self._metadata = model_metadata(model)
-        is_free = not self._options.intra_op_num_threads and not self._options.use_deterministic_compute
-        is_sequential = self._options.execution_mode is ExecutionMode.ORT_SEQUENTIAL
-        self._thread_choice = ThreadChoice() if is_free and is_sequential else None
+        self._thread_choice = ThreadChoice() if _leaves_threads_to_us(self._options) else None
         self._async_threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._is_closed = False
@@ -350,3 +346,34 @@ class InferenceSession:
     def _check_open(self) -> None:
         if self._is_closed:
             raise SessionError("the session is closed")
+
+
+def _judged_contexts(graph: Graph, check_contexts: ContextCheck) -> Mapping[Path, MappedContext] | None:
+    """What the check returns for the model's contexts; None where it has none."""
+    contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
+    return check_contexts(contexts) if contexts else None
+
+
+def _required_and_overridable(graph: Graph) -> tuple[list[str], list[str]]:
+    """The names of the inputs that must be fed, and of those with a default value, as the model declares them."""
+    required = [name for name in graph.inputs if name not in graph.initializers]
+    return required, [name for name in graph.inputs if name in graph.initializers]
+
+
+def _computes_natively(state: SessionState, providers: Sequence[ExecutionProvider]) -> bool:
+    """Whether native libraries run all of it, so that numpy's settings and threads are no matter."""
+    native = {provider.name for provider in providers if provider.computes_natively}
+    return all(each.fused_node and each.provider in native for each in state.partitions)
+
+
+def _direct_run(state: SessionState, profiler: Profiler | None) -> DirectRun | None:
+    """The short way through a plan of fused nodes; None where there is none, or steps are to be recorded."""
+    if profiler is not None or not all(each.fused_node for each in state.partitions):
+        return None
+    return direct_run_of(state.executable)
+
+
+def _leaves_threads_to_us(options: SessionOptions) -> bool:
+    """Whether the number of threads may be chosen for each run."""
+    is_free = not options.intra_op_num_threads and not options.use_deterministic_compute
+    return is_free and options.execution_mode is ExecutionMode.ORT_SEQUENTIAL
