@@ -29,7 +29,7 @@ def variants_of(folder: Path) -> list[NewVariant]:
     return models
 
 
-def check(release: Release, root: Path) -> None:
+def assert_runs_as_foretold(release: Release, root: Path) -> None:
     """For each EP, the release runs the variant that is foretold, or refuses as is foretold."""
     reports = ortpkg.migrate_check(root)
     report = reports[0 if release.minor < 28 else 1 if release.minor < 31 else 2]
@@ -51,7 +51,7 @@ def test_a_package_that_create_writes(release: Release, tmp_path: Path, form: st
         assert outcome.refusal is not None
         return
 
-    check(release, root)
+    assert_runs_as_foretold(release, root)
 
 
 @pytest.mark.parametrize("origin", ["component", "metadata"])
@@ -60,7 +60,7 @@ def test_a_package_that_was_converted_to_universal(release: Release, tmp_path: P
 
     converted = ortpkg.convert(root, PackageFormat.UNIVERSAL, output=tmp_path / "q")
 
-    check(release, converted.root)
+    assert_runs_as_foretold(release, converted.root)
 
 
 def test_a_package_that_was_merged_and_slimmed(release: Release, tmp_path: Path) -> None:
@@ -69,6 +69,6 @@ def test_a_package_that_was_merged_and_slimmed(release: Release, tmp_path: Path)
     b = ortpkg.create(tmp_path / "b", cpu, component="c", name="m", form="component").root
 
     merged = ortpkg.merge(a, b).root
-    check(release, merged)
+    assert_runs_as_foretold(release, merged)
     ortpkg.slim(merged, variants=["azure", "other-cpu"])
-    check(release, merged)
+    assert_runs_as_foretold(release, merged)

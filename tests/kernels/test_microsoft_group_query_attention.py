@@ -58,7 +58,7 @@ def ours(inputs: list[Any], *, outputs: int = 3, **attributes: Any) -> Any:
     return run_op("GroupQueryAttention", *inputs, domain="com.microsoft", outputs=outputs, **attributes)
 
 
-def check(inputs: list[Any], *, outputs: int = 3, in_place: bool = False, **attributes: Any) -> Any:
+def assert_agrees(inputs: list[Any], *, outputs: int = 3, in_place: bool = False, **attributes: Any) -> Any:
     """What we compute, after holding it against onnxruntime."""
     attributes = {"num_heads": HEADS, "kv_num_heads": SHARED} | attributes
     found = ours(inputs, outputs=outputs, in_place=in_place, **attributes)
@@ -94,7 +94,7 @@ ATTRIBUTES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_a_prompt_agrees_with_onnxruntime(name: str, dtype: Any, packed: bool) -> None:
     extras, attributes = ATTRIBUTES[name]
     extras = {key: value.astype(dtype) for key, value in extras.items()}
-    check(inputs_of(2, 7, [7, 7], dtype=dtype, packed=packed, **extras), **attributes)
+    assert_agrees(inputs_of(2, 7, [7, 7], dtype=dtype, packed=packed, **extras), **attributes)
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
@@ -128,7 +128,7 @@ def test_prompt_and_tokens_after_it_agree_with_onnxruntime(
         ends = [end + 1 for end in ends]
         inputs = inputs_of(3, 1, ends, dtype=dtype, **extras)
         inputs[3:5] = key, value
-        _, key, value = check(inputs, in_place=in_place, **attributes)
+        _, key, value = assert_agrees(inputs, in_place=in_place, **attributes)
         assert key.shape == (3, SHARED, max(ends) if places is None else places, SIZE)
         for row, end in enumerate(ends):
             assert not key[row, :, end:].any()
@@ -137,29 +137,29 @@ def test_prompt_and_tokens_after_it_agree_with_onnxruntime(
 @pytest.mark.parametrize("name", ATTRIBUTES)
 def test_more_of_a_prompt_follows_on_a_past(name: str) -> None:
     extras, attributes = ATTRIBUTES[name]
-    check(inputs_of(1, 4, [11], past=7, packed=True, **extras), **attributes)
+    assert_agrees(inputs_of(1, 4, [11], past=7, packed=True, **extras), **attributes)
 
 
 @pytest.mark.parametrize(("heads", "shared"), [(1, 1), (6, 6), (8, 1), (6, 2)])
 def test_any_number_of_heads_shares_keys(heads: int, shared: int) -> None:
-    check(inputs_of(2, 1, [9, 6], heads=heads, shared=shared, past=8), num_heads=heads, kv_num_heads=shared)
+    assert_agrees(inputs_of(2, 1, [9, 6], heads=heads, shared=shared, past=8), num_heads=heads, kv_num_heads=shared)
 
 
 @pytest.mark.parametrize("qk_output", [1, 2])
 @pytest.mark.parametrize("extras", [{}, {"local_window_size": 3}])
 def test_scores_and_weights_are_an_output_on_request(extras: dict[str, Any], qk_output: int) -> None:
-    check(inputs_of(2, 6, [6, 6]), outputs=4, qk_output=qk_output, **extras)
+    assert_agrees(inputs_of(2, 6, [6, 6]), outputs=4, qk_output=qk_output, **extras)
 
 
 @pytest.mark.parametrize("shape", [(2, HEADS), (1, HEADS), (2, 1), (1, 1)])
 def test_a_bias_goes_to_the_scores(shape: tuple[int, int]) -> None:
-    check(inputs_of(2, 5, [5, 5], bias=normal(*shape, 5, 5)), softcap=3.0)
-    check(inputs_of(2, 1, [6, 4], past=5, bias=normal(*shape, 1, 6)))
+    assert_agrees(inputs_of(2, 5, [5, 5], bias=normal(*shape, 5, 5)), softcap=3.0)
+    assert_agrees(inputs_of(2, 1, [6, 4], past=5, bias=normal(*shape, 1, 6)))
 
 
 def test_without_causal_every_query_sees_every_key() -> None:
-    check(inputs_of(2, 5, [5, 5]), causal=0)
-    check(inputs_of(1, 3, [8], past=5), causal=0)
+    assert_agrees(inputs_of(2, 5, [5, 5]), causal=0)
+    assert_agrees(inputs_of(1, 3, [8], past=5), causal=0)
 
 
 @pytest.mark.parametrize(
@@ -171,17 +171,17 @@ def test_without_causal_every_query_sees_every_key() -> None:
     ],
 )
 def test_position_ids_say_where_tokens_stand(new: int, ends: list[int], past: int | None, ids: Any) -> None:
-    check(inputs_of(2, new, ends, past=past, position_ids=np.array(ids), **ROTARY), do_rotary=1)
+    assert_agrees(inputs_of(2, new, ends, past=past, position_ids=np.array(ids), **ROTARY), do_rotary=1)
 
 
 def test_only_the_first_features_turn_where_the_caches_are_narrow() -> None:
     narrow: dict[str, Any] = {"cosines": COSINES.copy(), "sines": SINES.copy()}
-    check(inputs_of(1, 4, [4], size=32, **narrow), do_rotary=1)
+    assert_agrees(inputs_of(1, 4, [4], size=32, **narrow), do_rotary=1)
 
 
 def test_long_prompts_go_in_stretches() -> None:
-    check(inputs_of(1, 700, [700]), scale=0.2)
-    check(inputs_of(1, 700, [700]), local_window_size=40)
+    assert_agrees(inputs_of(1, 700, [700]), scale=0.2)
+    assert_agrees(inputs_of(1, 700, [700]), local_window_size=40)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, ml_dtypes.bfloat16])

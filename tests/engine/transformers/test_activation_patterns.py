@@ -10,11 +10,10 @@ from ortpkg.engine.transformers.hard_swish_fusion import HARD_SWISH_FUSION
 from ortpkg.engine.transformers.quick_gelu_fusion import QUICK_GELU_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import TransformContext
-from tests.engine.transformers.transformation import check, check_unchanged
+from tests.engine.transformers.transformation import EVERY_KERNEL, assert_becomes, assert_unchanged
 
 RULES = RuleDriver("test", [GELU_FUSION, QUICK_GELU_FUSION, HARD_SWISH_FUSION])
 BIAS = RuleDriver("test", [BIAS_GELU_FUSION])
-EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
 OPSET = '<ir_version: 10, opset_import: ["" : {}, "com.microsoft" : 1]>\n'
 CONSTANTS = """<float half = {0.5}, float one = {1}, float r = {1.4142135}, float i = {0.70710677}, float two = {2},
   float three = {3}, float c = {0.044715}, float s = {0.7978846}, float t = {0.035677407}, float six = {6},
@@ -44,7 +43,7 @@ def graph(body: str, constants: str = CONSTANTS, outputs: str = "float[2, 3] y",
 @pytest.mark.parametrize("body", ERF.values(), ids=ERF)
 @pytest.mark.parametrize(("opset", "after"), [(18, "com.microsoft.Gelu(x)"), (20, "Gelu(x)")])
 def test_gelu_written_out_becomes_one_node(body: str, opset: int, after: str) -> None:
-    check(
+    assert_becomes(
         RULES,
         before=graph(body, opset=opset),
         after=graph(f"y = {after}", "", opset=opset),
@@ -57,7 +56,7 @@ def test_gelu_written_out_becomes_one_node(body: str, opset: int, after: str) ->
     ("opset", "after"), [(18, "com.microsoft.FastGelu(x)"), (20, 'Gelu <approximate = "tanh"> (x)')]
 )
 def test_gelu_by_tanh_becomes_one_node(body: str, opset: int, after: str) -> None:
-    check(
+    assert_becomes(
         RULES,
         before=graph(body, opset=opset),
         after=graph(f"y = {after}", "", opset=opset),
@@ -66,7 +65,7 @@ def test_gelu_by_tanh_becomes_one_node(body: str, opset: int, after: str) -> Non
 
 
 def test_gelu_of_a_product_with_a_constant_is_found_under_it() -> None:
-    check(
+    assert_becomes(
         RULES,
         before=graph("v = Mul(z, two) a = Div(v, r) b = Erf(a) d = Add(b, one) e = Mul(v, d) y = Mul(e, half)"),
         after=graph("v = Mul(z, two) y = com.microsoft.Gelu(v)", "<float two = {2}>"),
@@ -93,11 +92,11 @@ def test_gelu_of_a_product_with_a_constant_is_found_under_it() -> None:
     ],
 )  # fmt: skip
 def test_what_only_looks_like_gelu_stays(body: str, outputs: str) -> None:
-    check_unchanged(RULES, graph(body, outputs=outputs), context=EVERY_KERNEL)
+    assert_unchanged(RULES, graph(body, outputs=outputs), context=EVERY_KERNEL)
 
 
 def test_gelu_stays_written_out_where_the_provider_has_no_kernel() -> None:
-    check_unchanged(RULES, graph(ERF["half last"]), context=TransformContext())
+    assert_unchanged(RULES, graph(ERF["half last"]), context=TransformContext())
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ def test_gelu_stays_written_out_where_the_provider_has_no_kernel() -> None:
 )
 @pytest.mark.parametrize(("opset", "name"), [(18, "com.microsoft.QuickGelu"), (24, "Swish")])
 def test_sigmoid_of_a_value_times_that_value_becomes_one_node(body: str, alpha: str, opset: int, name: str) -> None:
-    check(
+    assert_becomes(
         RULES,
         before=graph(body, opset=opset),
         after=graph(f"y = {name} <alpha = {alpha}> (x)", "", opset=opset),
@@ -129,7 +128,7 @@ def test_sigmoid_of_a_value_times_that_value_becomes_one_node(body: str, alpha: 
     ids=["another value", "sum", "shifted", "gate is used twice"],
 )
 def test_other_uses_of_sigmoid_stay(body: str) -> None:
-    check_unchanged(RULES, graph(body), context=EVERY_KERNEL)
+    assert_unchanged(RULES, graph(body), context=EVERY_KERNEL)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +141,7 @@ def test_other_uses_of_sigmoid_stay(body: str) -> None:
     ],
 )
 def test_hard_swish_written_out_becomes_one_node(body: str) -> None:
-    check(RULES, before=graph(body), after=graph("y = HardSwish(x)", ""), context=EVERY_KERNEL)
+    assert_becomes(RULES, before=graph(body), after=graph("y = HardSwish(x)", ""), context=EVERY_KERNEL)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,7 @@ def test_hard_swish_written_out_becomes_one_node(body: str) -> None:
     ids=["other slope", "other shift", "other bound", "opset has no HardSwish"],
 )
 def test_what_only_looks_like_hard_swish_stays(body: str, opset: int) -> None:
-    check_unchanged(RULES, graph(body, opset=opset), context=EVERY_KERNEL)
+    assert_unchanged(RULES, graph(body, opset=opset), context=EVERY_KERNEL)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +170,7 @@ def test_what_only_looks_like_hard_swish_stays(body: str, opset: int) -> None:
 @pytest.mark.parametrize("addition", ["Add(x, row)", "Add(row, x)"])
 def test_bias_moves_into_gelu(gelu: str, fused: str, opset: int, addition: str) -> None:
     constants = "<float[3] row = {1, 2, 3}>"
-    check(
+    assert_becomes(
         BIAS,
         before=graph(f"a = {addition} y = {gelu}", constants, opset=opset),
         after=graph(f"y = com.microsoft.{fused}(x, row)", constants, opset=opset),
@@ -190,4 +189,4 @@ def test_bias_moves_into_gelu(gelu: str, fused: str, opset: int, addition: str) 
 )
 def test_sums_that_are_no_bias_stay_before_gelu(body: str, outputs: str) -> None:
     constants = "<float[3] row = {1, 2, 3}>" if "row" in body else ""
-    check_unchanged(BIAS, graph(body, constants, outputs, opset=20), context=EVERY_KERNEL)
+    assert_unchanged(BIAS, graph(body, constants, outputs, opset=20), context=EVERY_KERNEL)

@@ -13,11 +13,16 @@ from ortpkg.engine.transformers.packed_attention_fusion import PACKED_ATTENTION_
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.graph import Graph
-from tests.engine.transformers.transformation import apply, check, check_unchanged
+from tests.engine.transformers.transformation import (
+    EVERY_KERNEL,
+    apply,
+    assert_becomes,
+    assert_unchanged,
+    named_constants,
+)
 
 RULE = RuleDriver("test", [ATTENTION_FUSION])
 BOTH = RuleDriver("test", [ATTENTION_FUSION, PACKED_ATTENTION_FUSION])
-EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
 
 INPUTS = "float[2, 5, 6] q, float[2, 7, 6] k, float[2, 7, 6] v, float[2, 1, 1, 7] m, float[2, 5, 6] x"
 SPLIT = """q4 = Reshape(q, heads) qt = Transpose <perm = [0, 2, 1, 3]> (q4)
@@ -47,8 +52,7 @@ def weights(*texts: str) -> dict[str, Any]:
         arrays[name] = generator.standard_normal((6, 6)).astype(np.float32)
     for name in ("bq", "bk", "bv"):
         arrays[name] = generator.standard_normal(6).astype(np.float32)
-    words = {word for text in texts for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split()}
-    return {name: array for name, array in arrays.items() if name in words}
+    return named_constants(arrays, *texts)
 
 
 def graph(body: str, outputs: str = "float[2, 5, 6] y") -> str:
@@ -79,7 +83,7 @@ def attention(scores: str = SCALED, masked: str = "w = Softmax(s)", split: str =
 @pytest.mark.requirement("D03")
 def test_steps_of_attention_become_one_node(scores: str, masked: str, after: str) -> None:
     before = attention(scores, masked)
-    check(
+    assert_becomes(
         RULE,
         before=graph(before),
         after=graph(f"y = com.microsoft.MultiHeadAttention {after}"),
@@ -100,7 +104,7 @@ def test_steps_of_attention_become_one_node(scores: str, masked: str, after: str
 )  # fmt: skip
 def test_scales_are_gathered_wherever_they_stand(split: str) -> None:
     before = attention(split=split)
-    check(
+    assert_becomes(
         RULE,
         before=graph(before),
         after=graph("y = com.microsoft.MultiHeadAttention <num_heads = 3, scale = 0.25> (q, k, v)"),
@@ -111,7 +115,7 @@ def test_scales_are_gathered_wherever_they_stand(split: str) -> None:
 
 def test_a_reshape_that_does_more_than_join_heads_stays() -> None:
     before = attention(join=JOIN.replace("joined", "flat"))
-    check(
+    assert_becomes(
         RULE,
         before=graph(before, "float[10, 6] y"),
         after=graph(
@@ -139,7 +143,7 @@ def test_open_lengths_are_followed_through_the_splits(masked: bool) -> None:
 def test_keys_that_others_use_are_still_split() -> None:
     before = attention()
     outputs = "float[2, 5, 6] y, float[2, 3, 7, 2] vt"
-    check(
+    assert_becomes(
         RULE,
         before=graph(before, outputs),
         after=graph(
@@ -172,11 +176,11 @@ def test_keys_that_others_use_are_still_split() -> None:
     ],
 )  # fmt: skip
 def test_what_only_looks_like_attention_stays(body: str, outputs: str) -> None:
-    check_unchanged(RULE, graph(body, outputs), weights=weights(body), context=EVERY_KERNEL)
+    assert_unchanged(RULE, graph(body, outputs), weights=weights(body), context=EVERY_KERNEL)
 
 
 def test_steps_stay_where_the_provider_has_no_kernel() -> None:
-    check_unchanged(RULE, graph(attention()), weights=weights(attention()), context=TransformContext())
+    assert_unchanged(RULE, graph(attention()), weights=weights(attention()), context=TransformContext())
 
 
 def test_keys_of_a_batch_of_one_do_not_pass_for_a_whole_batch() -> None:
@@ -185,7 +189,7 @@ def test_keys_of_a_batch_of_one_do_not_pass_for_a_whole_batch() -> None:
         split=SPLIT.replace("Reshape(k, heads)", "Reshape(k1, one)").replace("Reshape(v, heads)", "Reshape(v1, one)")
     )
     text = f"g (float[2, 5, 6] q, float[1, 7, 6] k1, float[1, 7, 6] v1) => (float[2, 5, 6] y) {{ {body} }}"
-    check_unchanged(RULE, text, weights=weights(body) | {"one": np.array([1, -1, 3, 2])}, context=EVERY_KERNEL)
+    assert_unchanged(RULE, text, weights=weights(body) | {"one": np.array([1, -1, 3, 2])}, context=EVERY_KERNEL)
 
 
 # --- projections -----------------------------------------------------------------------------------------------------
@@ -214,7 +218,7 @@ def test_projections_of_one_input_are_packed(projections: str, inputs: str, mask
     if masked:
         inputs = ", ".join([*inputs.split(", "), '""', '""', '""'][:5]) + ", m"
     attributes = "num_heads = 3, qkv_hidden_sizes = [6, 6, 6], scale = 0.5"
-    graph = check(
+    graph = assert_becomes(
         BOTH,
         before=projected(f"{projections} {core}"),
         after=projected(f"y = com.microsoft.Attention <{attributes}> ({inputs})"),
@@ -242,7 +246,7 @@ def test_a_packed_projection_is_taken_as_it_is(projection: str, bias: str) -> No
     core = attention()
     attributes = "num_heads = 3, qkv_hidden_sizes = [6, 6, 6], scale = 0.5"
     rest = "r = Reshape(x, rows)" if "Gemm" in projection else ""
-    check(
+    assert_becomes(
         BOTH,
         before=projected(f"{projection} {core}"),
         after=projected(f"{rest} y = com.microsoft.Attention <{attributes}> (x, wqkv, {bias})"),

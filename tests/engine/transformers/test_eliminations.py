@@ -16,7 +16,7 @@ from ortpkg.engine.transformers.shape_folding import SHAPE_FOLDING
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.engine.transformers.transpose_fusion import TRANSPOSE_ELIMINATION, TRANSPOSE_FUSION
 from ortpkg.graph.graph import Graph
-from tests.engine.transformers.transformation import apply, check, check_unchanged
+from tests.engine.transformers.transformation import apply, assert_becomes, assert_unchanged
 
 
 def driver(*rules: RewriteRule) -> RuleDriver:
@@ -194,14 +194,14 @@ UNCHANGED = {
 def test_rewrites(case: str) -> None:
     rules, before, after = PAIRS[case]
 
-    check(driver(*rules), before=before, after=after)
+    assert_becomes(driver(*rules), before=before, after=after)
 
 
 @pytest.mark.parametrize("case", UNCHANGED)
 def test_leaves_alone(case: str) -> None:
     rules, text = UNCHANGED[case]
 
-    check_unchanged(driver(*rules), text)
+    assert_unchanged(driver(*rules), text)
 
 
 def test_leaves_nodes_of_other_providers_alone() -> None:

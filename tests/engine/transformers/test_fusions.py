@@ -17,14 +17,13 @@ from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
-from tests.engine.transformers.transformation import apply, check, check_unchanged
+from tests.engine.transformers.transformation import EVERY_KERNEL, apply, assert_becomes, assert_unchanged
 
 NORMALIZATION = RuleDriver("test", [CONV_BATCH_NORMALIZATION_FUSION])
 AFFINE = RuleDriver("test", [CONV_AFFINE_FUSION])
 NORMALIZATION_AFFINE = RuleDriver("test", [BATCH_NORMALIZATION_AFFINE_FUSION])
 MATMUL_ADD = RuleDriver("test", [MATMUL_ADD_FUSION])
 ACTIVATION = RuleDriver("test", [ACTIVATION_FUSION])
-EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
 
 
 def weights(**shapes: tuple[int, ...]) -> dict[str, Any]:
@@ -37,7 +36,7 @@ CONV = weights(w=(4, 2, 3, 3), b=(4,), s=(4,), t=(4,), m=(4,), v=(4,), c=(4, 1, 
 
 
 def test_batch_normalization_moves_into_the_convolution() -> None:
-    graph = check(
+    graph = assert_becomes(
         NORMALIZATION,
         before="""g (float[1, 2, 7, 7] x) => (float[1, 4, 4, 4] y)
                   { a = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, w, b)
@@ -53,7 +52,7 @@ def test_batch_normalization_moves_into_the_convolution() -> None:
 def test_batch_normalization_moves_into_a_grouped_convolution_without_bias() -> None:
     grouped = {**CONV, "w": CONV["w"][:, :1]}
 
-    check(
+    assert_becomes(
         NORMALIZATION,
         before="""g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
                   { a = Conv <group = 2> (x, w) y = BatchNormalization (a, s, t, m, v) }""",
@@ -77,7 +76,7 @@ def test_batch_normalization_moves_into_a_grouped_convolution_without_bias() -> 
     ids=["convolution is an output", "convolution is used twice", "scale is not constant", "training"],
 )
 def test_batch_normalization_stays(text: str) -> None:
-    check_unchanged(NORMALIZATION, text, weights=CONV)
+    assert_unchanged(NORMALIZATION, text, weights=CONV)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_batch_normalization_stays(text: str) -> None:
     [("y = Add(a, c)", "Conv (x, w__0, w_bias__0)"), ("y = Mul(c, a)", "Conv (x, w__0, w_bias__0)")],
 )
 def test_constant_per_channel_moves_into_the_convolution(body: str, operator: str) -> None:
-    check(
+    assert_becomes(
         AFFINE,
         before=f"g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) {{ a = Conv (x, w, b) {body} }}",
         after=f"g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) {{ y = {operator} }}",
@@ -106,7 +105,7 @@ def test_chain_of_constants_moves_into_the_convolution() -> None:
 
 @pytest.mark.parametrize("operand", ["d", "z"], ids=["a value per position", "not constant"])
 def test_other_addends_stay_behind_the_convolution(operand: str) -> None:
-    check_unchanged(
+    assert_unchanged(
         AFFINE,
         f"""g (float[1, 2, 7, 7] x, float[4, 1, 1] z) => (float[1, 4, 5, 5] y)
             {{ a = Conv (x, w) y = Add(a, {operand}) }}""",
@@ -116,7 +115,7 @@ def test_other_addends_stay_behind_the_convolution(operand: str) -> None:
 
 @pytest.mark.parametrize("sum_", ["Add(a, b)", "Add(b, a)"])
 def test_matmul_and_add_become_gemm(sum_: str) -> None:
-    check(
+    assert_becomes(
         MATMUL_ADD,
         before=f"g (float[N, 3] x, float[5] b) => (float[N, 5] y) {{ a = MatMul(x, w) y = {sum_} }}",
         after="g (float[N, 3] x, float[5] b) => (float[N, 5] y) { y = Gemm(x, w, b) }",
@@ -142,7 +141,7 @@ def test_matmul_and_add_become_gemm(sum_: str) -> None:
     ],
 )
 def test_matmul_and_add_stay_apart(text: str) -> None:
-    check_unchanged(MATMUL_ADD, text, weights=weights(w=(3, 5)))
+    assert_unchanged(MATMUL_ADD, text, weights=weights(w=(3, 5)))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,7 @@ def test_matmul_and_add_stay_apart(text: str) -> None:
 )
 def test_activation_moves_into_the_convolution(activation: str, attributes: str) -> None:
     name = activation.split("(")[0].split(" ")[0]
-    check(
+    assert_becomes(
         ACTIVATION,
         before=f"""g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) <float low = {{0}}, float high = {{6}}>
                    {{ a = Conv (x, w) y = {activation} }}""",
@@ -168,7 +167,7 @@ def test_activation_moves_into_the_convolution(activation: str, attributes: str)
 
 
 def test_residual_and_activation_move_into_the_convolution() -> None:
-    check(
+    assert_becomes(
         ACTIVATION,
         before="""g (float[1, 2, 7, 7] x, float[1, 4, 5, 5] r) => (float[1, 4, 5, 5] y)
                   { a = Conv (x, w) s1 = Add(r, a) y = Relu(s1) }""",
@@ -180,7 +179,7 @@ def test_residual_and_activation_move_into_the_convolution() -> None:
 
 
 def test_activation_moves_into_gemm() -> None:
-    check(
+    assert_becomes(
         ACTIVATION,
         before="""g (float[2, 3] x) => (float[2, 5] y)
                   { a = Gemm <alpha = 2.0> (x, w) y = LeakyRelu <alpha = 0.5> (a) }""",
@@ -203,7 +202,7 @@ def test_activation_moves_into_gemm() -> None:
     ids=["convolution is an output", "convolution is used twice", "bound is not constant", "residual broadcasts"],
 )
 def test_activation_stays(text: str) -> None:
-    check_unchanged(ACTIVATION, text, weights=CONV, context=EVERY_KERNEL)
+    assert_unchanged(ACTIVATION, text, weights=CONV, context=EVERY_KERNEL)
 
 
 def test_activation_stays_where_the_provider_has_no_fused_kernel() -> None:
@@ -213,7 +212,7 @@ def test_activation_stays_where_the_provider_has_no_fused_kernel() -> None:
         asked.append((node.op_type, types))
         return False
 
-    check_unchanged(
+    assert_unchanged(
         ACTIVATION,
         "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y = Relu(a) }",
         weights=CONV,
@@ -244,7 +243,7 @@ def test_nodes_of_different_providers_are_not_fused() -> None:
 
 @pytest.mark.parametrize("operand", ["c", "k"])
 def test_a_scale_and_a_shift_move_into_the_batch_normalization(operand: str) -> None:
-    check(
+    assert_becomes(
         NORMALIZATION_AFFINE,
         before=f"""g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y)
                    {{ a = BatchNormalization <epsilon = 0.1> (x, s, t, m, v)
@@ -265,7 +264,7 @@ def test_a_scale_and_a_shift_move_into_the_batch_normalization(operand: str) -> 
     ],
 )
 def test_what_is_no_constant_per_channel_stays_behind_the_batch_normalization(rest: str) -> None:
-    check_unchanged(
+    assert_unchanged(
         NORMALIZATION_AFFINE,
         f"""g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y)
             {{ a = BatchNormalization <epsilon = 0.1> (x, s, t, m, v) {rest} }}""",
@@ -274,7 +273,7 @@ def test_what_is_no_constant_per_channel_stays_behind_the_batch_normalization(re
 
 
 def test_a_normalization_that_others_use_too_keeps_its_scale() -> None:
-    check_unchanged(
+    assert_unchanged(
         NORMALIZATION_AFFINE,
         """g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y, float[1, 4, 5, 5] a)
            { a = BatchNormalization <epsilon = 0.1> (x, s, t, m, v) y = Mul(a, c) }""",

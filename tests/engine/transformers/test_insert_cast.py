@@ -13,10 +13,9 @@ from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
-from tests.engine.transformers.transformation import check, check_unchanged
+from tests.engine.transformers.transformation import EVERY_KERNEL, assert_becomes, assert_unchanged
 
 CAST_LIKE = RuleDriver("test", [CAST_LIKE_TO_CAST])
-EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
 
 
 def has_no_float16_kernel(_node: Node, types: Mapping[str, ElementType]) -> bool:
@@ -25,7 +24,7 @@ def has_no_float16_kernel(_node: Node, types: Mapping[str, ElementType]) -> bool
 
 @pytest.mark.requirement("D04")
 def test_float16_nodes_without_kernel_run_in_float32_between_casts() -> None:
-    check(
+    assert_becomes(
         INSERT_CAST,
         before="g (float16[2, 3] x) => (float16[3, 2] y) { a = Transpose(x) y = Identity(a) }",
         after="""g (float16[2, 3] x) => (float16[3, 2] y) {
@@ -38,7 +37,7 @@ def test_float16_nodes_without_kernel_run_in_float32_between_casts() -> None:
 
 
 def test_float16_nodes_that_compute_run_in_float32_though_there_is_a_kernel() -> None:
-    check(
+    assert_becomes(
         INSERT_CAST,
         before="g (float16[2] x, float16[2] z) => (float16[2] y) { a = Floor(x) b = Add(a, z) y = Mul(a, b) }",
         after="""g (float16[2] x, float16[2] z) => (float16[2] y) {
@@ -53,7 +52,7 @@ def test_float16_nodes_that_compute_run_in_float32_though_there_is_a_kernel() ->
 
 
 def test_float16_nodes_without_a_float32_kernel_stay() -> None:
-    check_unchanged(INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=TransformContext())
+    assert_unchanged(INSERT_CAST, "g (float16[2] x) => (float16[2] y) { y = Exp(x) }", context=TransformContext())
 
 
 @pytest.mark.parametrize(
@@ -71,11 +70,11 @@ def test_float16_nodes_without_a_float32_kernel_stay() -> None:
     ids=["moves values", "converts", "quantizes", "dequantizes", "sequences", "bfloat16", "rounding asked for"],
 )
 def test_nodes_that_are_about_their_type_or_only_move_values_stay(text: str) -> None:
-    check_unchanged(INSERT_CAST, text, context=EVERY_KERNEL)
+    assert_unchanged(INSERT_CAST, text, context=EVERY_KERNEL)
 
 
 def test_nodes_that_move_values_between_float32_nodes_take_float32() -> None:
-    check(
+    assert_becomes(
         INSERT_CAST,
         before="""g (float16[2, 2] x) => (float16[4, 1] y) <int64[2] s = {4, 1}>
             { a = Exp(x) b = Transpose(a) c = Reshape(b, s) y = Neg(c) }""",
@@ -92,7 +91,7 @@ def test_nodes_that_move_values_between_float32_nodes_take_float32() -> None:
 
 def test_nodes_that_move_values_elsewhere_keep_float16() -> None:
     """What one of a row cannot do, none of the row does."""
-    check(
+    assert_becomes(
         INSERT_CAST,
         before="""g (float16[2, 2] x) => (float16[2, 2] y, float16[2, 2] z)
             { a = Exp(x) b = Transpose(a) c = Identity(b) z = Transpose(c) y = Neg(b) }""",
@@ -111,7 +110,7 @@ def test_nodes_that_move_values_elsewhere_keep_float16() -> None:
 
 
 def test_what_is_asked_about_a_float32_value_asks_no_cast() -> None:
-    check(
+    assert_becomes(
         INSERT_CAST,
         before="g (float16[N] x) => (float16[N] y, int64[1] n) { a = Exp(x) n = Shape(a) y = Neg(a) }",
         after="""g (float16[N] x) => (float16[N] y, int64[1] n) {
@@ -125,7 +124,7 @@ def test_what_is_asked_about_a_float32_value_asks_no_cast() -> None:
 
 
 def test_float16_constants_are_converted_once() -> None:
-    graph = check(
+    graph = assert_becomes(
         INSERT_CAST,
         before="g (float16[2] x) => (float16[2] y) { a = Add(x, w) y = Mul(a, w) }",
         after="""g (float16[2] x) => (float16[2] y) {
@@ -143,7 +142,7 @@ def test_float16_constants_are_converted_once() -> None:
 
 
 def test_a_constant_that_a_caller_may_override_is_cast_in_each_run() -> None:
-    check(
+    assert_becomes(
         INSERT_CAST,
         before="g (float16[2] x, float16[2] w = {1, 2}) => (float16[2] y) { y = Add(x, w) }",
         after="""g (float16[2] x, float16[2] w = {1, 2}) => (float16[2] y) {
@@ -203,11 +202,11 @@ def test_a_constant_that_a_caller_may_override_is_cast_in_each_run() -> None:
 )
 def test_casts_of_the_model_next_to_float32_nodes_go(before: str, after: str) -> None:
     """As in onnxruntime, which drops their rounding too."""
-    check(INSERT_CAST, before=before, after=after, context=EVERY_KERNEL)
+    assert_becomes(INSERT_CAST, before=before, after=after, context=EVERY_KERNEL)
 
 
 def test_a_value_that_is_output_is_rounded_for_the_output_alone() -> None:
-    check(
+    assert_becomes(
         INSERT_CAST,
         before="g (float16[2] x) => (float16[2] a, float16[2] y) { a = Exp(x) y = Neg(a) }",
         after="""g (float16[2] x) => (float16[2] a, float16[2] y) {
@@ -221,7 +220,7 @@ def test_a_value_that_is_output_is_rounded_for_the_output_alone() -> None:
 
 
 def test_values_that_sub_graphs_take_and_give_keep_float16() -> None:
-    check(
+    assert_becomes(
         INSERT_CAST,
         before="""g (float16[2] x, bool c) => (float16[2] y) { a = Exp(x)
             y = If (c) <then_branch = t () => (float16[2] u) { u = Neg(a) },
@@ -237,7 +236,7 @@ def test_values_that_sub_graphs_take_and_give_keep_float16() -> None:
 
 
 def test_cast_like_of_a_known_type_is_a_cast() -> None:
-    check(
+    assert_becomes(
         CAST_LIKE,
         before="g (float[2] x, float16[2] z) => (float16[2] y) { a = CastLike(x, z) y = Add(a, z) }",
         after="g (float[2] x, float16[2] z) => (float16[2] y) { a = Cast <to = 10> (x) y = Add(a, z) }",

@@ -18,14 +18,19 @@ from ortpkg.engine.transformers.sum_to_add import SUM_TO_ADD
 from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.shape_inference import infer_types
-from tests.engine.transformers.transformation import check, check_unchanged, parse
+from tests.engine.transformers.transformation import (
+    EVERY_KERNEL,
+    assert_becomes,
+    assert_unchanged,
+    named_constants,
+    parse,
+)
 
 SCALE, BIAS = RuleDriver("test", [MATMUL_SCALE_FUSION]), RuleDriver("test", [MATMUL_BIAS_FUSION])
 PAD, SUM = RuleDriver("test", [PAD_FUSION]), RuleDriver("test", [SUM_TO_ADD])
 ACTIVATION = RuleDriver("test", [QUICK_GELU_FUSION, ACTIVATION_FUSION])
 RESHAPES = RuleDriver("test", [RESHAPE_PAIR_ELIMINATION])
 RESIDUAL = RuleDriver("test", [RESIDUAL_FUSION])
-EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
 
 
 def weights(*texts: str) -> dict[str, Any]:
@@ -39,13 +44,14 @@ def weights(*texts: str) -> dict[str, Any]:
         "crop": np.array([0, 0, -1, 0, 0, 0, 0, 0]), "one": np.float32(1), "spatial": np.array([1, 1, 1, 1]),
         "axes": np.array([2, 3]), "wide": np.array([2, 3, 4]), "narrow": np.array([-1, 4]), "flat": np.array([-1]),
     }  # fmt: skip
-    words = {word for text in texts for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split()}
-    return {name: array for name, array in arrays.items() if name in words}
+    return named_constants(arrays, *texts)
 
 
-def same(transformer: RuleDriver, inputs: str, before: str, after: str, outputs: str, **header: str) -> None:
+def assert_body_becomes(
+    transformer: RuleDriver, inputs: str, before: str, after: str, outputs: str, **header: str
+) -> None:
     lead = header.get("header", "")
-    check(
+    assert_becomes(
         transformer,
         before=f"{lead}g ({inputs}) => ({outputs}) {{ {before} }}",
         after=f"{lead}g ({inputs}) => ({outputs}) {{ {after} }}",
@@ -54,8 +60,8 @@ def same(transformer: RuleDriver, inputs: str, before: str, after: str, outputs:
     )
 
 
-def unchanged(transformer: RuleDriver, inputs: str, body: str, outputs: str) -> None:
-    check_unchanged(
+def assert_body_unchanged(transformer: RuleDriver, inputs: str, body: str, outputs: str) -> None:
+    assert_unchanged(
         transformer, f"g ({inputs}) => ({outputs}) {{ {body} }}", weights=weights(body), context=EVERY_KERNEL
     )
 
@@ -78,7 +84,7 @@ PRODUCT = "float[2, 3, 5] y"
     ],
 )
 def test_constant_factors_become_the_products_alpha(body: str, alpha: float) -> None:
-    same(SCALE, PAIR, body, f"y = com.microsoft.FusedMatMul <alpha = {alpha}> (x, z)", PRODUCT)
+    assert_body_becomes(SCALE, PAIR, body, f"y = com.microsoft.FusedMatMul <alpha = {alpha}> (x, z)", PRODUCT)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +104,12 @@ def test_constant_factors_become_the_products_alpha(body: str, alpha: float) -> 
     ],
 )  # fmt: skip
 def test_other_factors_stay(body: str, outputs: str) -> None:
-    unchanged(SCALE, PAIR, body, outputs)
+    assert_body_unchanged(SCALE, PAIR, body, outputs)
 
 
 def test_factors_stay_in_float16_where_each_is_rounded() -> None:
     arrays = {"half": np.array(0.5, np.float16)}
-    check_unchanged(
+    assert_unchanged(
         SCALE,
         "g (float16[3, 4] x, float16[4, 5] z) => (float16[3, 5] y) { a = Mul(x, half) y = MatMul(a, z) }",
         weights=arrays,
@@ -113,7 +119,9 @@ def test_factors_stay_in_float16_where_each_is_rounded() -> None:
 
 def test_factors_stay_where_the_provider_has_no_kernel() -> None:
     body = "p = MatMul(x, z) y = Mul(p, half)"
-    check_unchanged(SCALE, f"g ({PAIR}) => ({PRODUCT}) {{ {body} }}", weights=weights(body), context=TransformContext())
+    assert_unchanged(
+        SCALE, f"g ({PAIR}) => ({PRODUCT}) {{ {body} }}", weights=weights(body), context=TransformContext()
+    )
 
 
 # --- biases ----------------------------------------------------------------------------------------------------------
@@ -122,7 +130,7 @@ def test_factors_stay_where_the_provider_has_no_kernel() -> None:
 @pytest.mark.parametrize("addition", ["Add(p, row)", "Add(row, p)"])
 @pytest.mark.parametrize("shape", ["2, 3", "N, 3", "1, 2, 3"])
 def test_bias_of_rows_becomes_gemms(addition: str, shape: str) -> None:
-    same(
+    assert_body_becomes(
         BIAS,
         f"float[{shape}, 4] x",
         f"p = MatMul(x, w) y = {addition}",
@@ -145,7 +153,7 @@ def test_bias_of_rows_becomes_gemms(addition: str, shape: str) -> None:
     ids=["a matrix", "one column", "batches of matrices", "no row", "two unknown sizes", "product is an output"],
 )
 def test_other_sums_behind_products_stay(inputs: str, body: str, outputs: str) -> None:
-    unchanged(BIAS, inputs, body, outputs)
+    assert_body_unchanged(BIAS, inputs, body, outputs)
 
 
 # --- convolutions ----------------------------------------------------------------------------------------------------
@@ -164,11 +172,11 @@ IMAGE = "float[1, 2, 7, 7] x, float[1, 3, 5, 5] r"
     ],
 )  # fmt: skip
 def test_padding_moves_into_the_convolution(pad: str, conv: str, after: str, outputs: str) -> None:
-    same(PAD, IMAGE, f"a = {pad} y = {conv}", f"y = Conv {after} (x, k)", outputs)
+    assert_body_becomes(PAD, IMAGE, f"a = {pad} y = {conv}", f"y = Conv {after} (x, k)", outputs)
 
 
 def test_padding_by_attribute_moves_into_the_convolution() -> None:
-    same(
+    assert_body_becomes(
         PAD,
         "float[1, 2, 7, 7] x",
         "a = Pad <pads = [0, 0, 1, 2, 0, 0, 0, 1]> (x) y = Conv(a, k)",
@@ -190,7 +198,7 @@ def test_padding_by_attribute_moves_into_the_convolution() -> None:
     ids=["of ones", "of edges", "of some axes", "convolution pads by itself", "is an output"],
 )
 def test_other_padding_stays(body: str, outputs: str) -> None:
-    unchanged(PAD, IMAGE, body, outputs)
+    assert_body_unchanged(PAD, IMAGE, body, outputs)
 
 
 def test_cropping_stays() -> None:
@@ -204,7 +212,7 @@ def test_cropping_stays() -> None:
 @pytest.mark.parametrize("sum_", ["Add(c, r)", "Add(r, c)"])
 @pytest.mark.parametrize(("inputs", "given"), [("x, k, b", "x, k, b, r"), ("x, k", 'x, k, "", r')])
 def test_residual_moves_into_the_convolution(sum_: str, inputs: str, given: str) -> None:
-    same(
+    assert_body_becomes(
         RESIDUAL,
         IMAGE,
         f"c = Conv({inputs}) y = {sum_}",
@@ -214,7 +222,9 @@ def test_residual_moves_into_the_convolution(sum_: str, inputs: str, given: str)
 
 
 def test_residual_that_broadcasts_stays() -> None:
-    unchanged(RESIDUAL, "float[1, 2, 7, 7] x, float[3, 1, 1] r", "c = Conv(x, k) y = Add(c, r)", "float[1, 3, 5, 5] y")
+    assert_body_unchanged(
+        RESIDUAL, "float[1, 2, 7, 7] x, float[3, 1, 1] r", "c = Conv(x, k) y = Add(c, r)", "float[1, 3, 5, 5] y"
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,7 +235,7 @@ def test_residual_that_broadcasts_stays() -> None:
     ],
 )
 def test_swish_moves_into_the_convolution(activation: str, attributes: str) -> None:
-    same(
+    assert_body_becomes(
         ACTIVATION,
         IMAGE,
         f"c = Conv(x, k, b) {activation}",
@@ -235,11 +245,11 @@ def test_swish_moves_into_the_convolution(activation: str, attributes: str) -> N
 
 
 def test_sum_of_two_is_an_addition_and_of_one_nothing() -> None:
-    same(SUM, IMAGE, "a = Sum(x) y = Sum(a, x)", "y = Add(x, x)", "float[1, 2, 7, 7] y")
+    assert_body_becomes(SUM, IMAGE, "a = Sum(x) y = Sum(a, x)", "y = Add(x, x)", "float[1, 2, 7, 7] y")
 
 
 def test_sum_of_three_stays() -> None:
-    unchanged(SUM, IMAGE, "y = Sum(x, x, x)", "float[1, 2, 7, 7] y")
+    assert_body_unchanged(SUM, IMAGE, "y = Sum(x, x, x)", "float[1, 2, 7, 7] y")
 
 
 # --- reshapes --------------------------------------------------------------------------------------------------------
@@ -247,7 +257,7 @@ def test_sum_of_three_stays() -> None:
 
 @pytest.mark.parametrize("operator", ["Tanh(a)", "LeakyRelu <alpha = 0.5> (a)", "com.microsoft.FastGelu(a)"])
 def test_reshapes_round_an_elementwise_operator_go(operator: str) -> None:
-    same(
+    assert_body_becomes(
         RESHAPES,
         "float[6, 4] x",
         f"a = Reshape(x, wide) b0 = {operator} y = Reshape(b0, narrow)",
@@ -267,4 +277,4 @@ def test_reshapes_round_an_elementwise_operator_go(operator: str) -> None:
     ids=["operator over an axis", "another shape", "input is an output", "result is an output"],
 )
 def test_other_reshapes_stay(body: str, outputs: str) -> None:
-    unchanged(RESHAPES, "float[6, 4] x", body, outputs)
+    assert_body_unchanged(RESHAPES, "float[6, 4] x", body, outputs)

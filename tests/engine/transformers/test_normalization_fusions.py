@@ -11,11 +11,10 @@ from ortpkg.engine.transformers.layer_normalization_fusion import LAYER_NORMALIZ
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.skip_layer_normalization_fusion import SKIP_LAYER_NORMALIZATION_FUSION
 from ortpkg.engine.transformers.transform_context import TransformContext
-from tests.engine.transformers.transformation import check, check_unchanged
+from tests.engine.transformers.transformation import EVERY_KERNEL, assert_becomes, assert_unchanged, named_constants
 
 RULE = RuleDriver("test", [LAYER_NORMALIZATION_FUSION])
 SKIP = RuleDriver("test", [SKIP_LAYER_NORMALIZATION_FUSION])
-EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
 OPSET = '<ir_version: 10, opset_import: ["" : {}, "com.microsoft" : 1]>\n'
 INPUTS = "float[2, N, 4] x, float[2, N, 4] z, float[4] q"
 
@@ -35,8 +34,7 @@ def graph(body: str, outputs: str = "float[2, N, 4] y", opset: int = 18) -> str:
 
 def used(*texts: str) -> dict[str, Any]:
     """The constants that the texts name."""
-    words = {word for text in texts for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split()}
-    return {name: array for name, array in weights().items() if name in words}
+    return named_constants(weights(), *texts)
 
 
 def steps(mean: str = "last", variance: str = "last", tail: str = "g1 = Mul(n, w) y = Add(g1, b)") -> str:
@@ -61,7 +59,7 @@ def test_steps_of_layer_normalization_become_one_node(tail: str, parameters: str
     output = "n" if identity else "y"
     after = f"{output} = LayerNormalization <axis = -1, epsilon = 0.125> (x, {parameters})"
     before = steps(tail=tail)
-    check(
+    assert_becomes(
         RULE,
         before=graph(before),
         after=graph(after + (" y = Identity(n)" if identity else "")),
@@ -85,7 +83,7 @@ def test_steps_of_layer_normalization_become_one_node(tail: str, parameters: str
     ids=["products, last axis by number", "reciprocal", "one by the root", "power of -0.5"],
 )
 def test_other_steps_of_layer_normalization_become_the_same_node(body: str) -> None:
-    check(
+    assert_becomes(
         RULE,
         before=graph(body),
         after=graph("y = LayerNormalization <axis = -1, epsilon = 0.125> (x, w, b)"),
@@ -99,7 +97,7 @@ def test_a_normalized_row_is_not_taken_for_its_own_scale(tail: str) -> None:
     """Of one dimension, value and parameters have the same shape."""
     body = steps(tail=tail)
     text = OPSET.format(18) + "g (float[4] x) => (float[4] y) {{ {} }}"
-    check(
+    assert_becomes(
         RULE,
         before=text.format(body),
         after=text.format("y = LayerNormalization <axis = -1, epsilon = 0.125> (x, w, b)"),
@@ -113,13 +111,13 @@ def test_sums_that_the_fused_normalization_cannot_take_stay(shape: str) -> None:
     body = """b1 = Add(x, z) s = Add(b1, q) y = LayerNormalization <axis = -1, epsilon = 0.125> (s, w, b)"""
     inputs = f"float[{shape}] x, float[{shape}] z, float[{shape}] q"
     text = f"{OPSET.format(18)}g ({inputs}) => (float[{shape}] y) {{ {body} }}"
-    check_unchanged(SKIP, text, weights=used(body), context=EVERY_KERNEL)
+    assert_unchanged(SKIP, text, weights=used(body), context=EVERY_KERNEL)
 
 
 def test_layer_normalization_before_opset_17_is_onnxruntimes_own() -> None:
     body = """m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) p = Pow(d, two) v = ReduceMean <axes = [-1]> (p)
               e = Add(v, eps) s = Sqrt(e) n = Div(d, s) g1 = Mul(n, w) y = Add(g1, b)"""
-    check(
+    assert_becomes(
         RULE,
         before=graph(body, opset=12),
         after=graph("y = LayerNormalization <axis = -1, epsilon = 0.125> (x, w, b)", opset=12),
@@ -138,7 +136,7 @@ def test_layer_normalization_before_opset_17_is_onnxruntimes_own() -> None:
 )
 @pytest.mark.parametrize(("opset", "name"), [(18, "SimplifiedLayerNormalization"), (23, "RMSNormalization")])
 def test_steps_of_rms_normalization_become_one_node(body: str, opset: int, name: str) -> None:
-    check(
+    assert_becomes(
         RULE,
         before=graph(body, opset=opset),
         after=graph(f"y = {name} <axis = -1, epsilon = 0.125> (x, w)", opset=opset),
@@ -163,12 +161,12 @@ def test_steps_of_rms_normalization_become_one_node(body: str, opset: int, name:
     ],
 )  # fmt: skip
 def test_what_only_looks_like_layer_normalization_stays(body: str, outputs: str) -> None:
-    check_unchanged(RULE, graph(body, outputs), weights=used(body), context=EVERY_KERNEL)
+    assert_unchanged(RULE, graph(body, outputs), weights=used(body), context=EVERY_KERNEL)
 
 
 def test_layer_normalization_before_its_scale_may_be_an_output() -> None:
     outputs = "float[2, N, 4] y, float[2, N, 4] n"
-    check(
+    assert_becomes(
         RULE,
         before=graph(steps(), outputs),
         after=graph(
@@ -181,7 +179,7 @@ def test_layer_normalization_before_its_scale_may_be_an_output() -> None:
 
 def test_a_shared_difference_leaves_rms_normalization_of_it() -> None:
     body = steps(tail="g1 = Mul(n, w) h = Add(g1, b) y = Add(h, d)")
-    check(
+    assert_becomes(
         RULE,
         before=graph(body),
         after=graph("""m = ReduceMean(x, last) d = Sub(x, m)
@@ -193,7 +191,7 @@ def test_a_shared_difference_leaves_rms_normalization_of_it() -> None:
 
 
 def test_steps_stay_where_the_provider_has_no_kernel() -> None:
-    check_unchanged(RULE, graph(steps()), weights=used(steps()), context=TransformContext())
+    assert_unchanged(RULE, graph(steps()), weights=used(steps()), context=TransformContext())
 
 
 @pytest.mark.parametrize(
@@ -211,7 +209,7 @@ def test_steps_stay_where_the_provider_has_no_kernel() -> None:
     ids=["sum", "axis by number, no shift", "bias too", "bias too, no shift"],
 )  # fmt: skip
 def test_sum_moves_into_layer_normalization(body: str, after: str) -> None:
-    check(SKIP, before=graph(body), after=graph(after), weights=used(body), context=EVERY_KERNEL)
+    assert_becomes(SKIP, before=graph(body), after=graph(after), weights=used(body), context=EVERY_KERNEL)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +222,7 @@ def test_sum_moves_into_layer_normalization(body: str, after: str) -> None:
 )
 def test_sum_with_other_uses_is_an_output_of_the_fused_node(body: str, outputs: str, rest: str) -> None:
     outputs = f"float[2, N, 4] y, {outputs}"
-    check(
+    assert_becomes(
         SKIP,
         before=graph(body, outputs),
         after=graph(
@@ -247,7 +245,7 @@ def test_sum_moves_into_rms_normalization(opset: int, name: str, bias: str) -> N
     else:
         both = SKIP
     constants = used(first, rms) | ({"half": np.float32(0.5)} if opset == 18 else {})
-    check(
+    assert_becomes(
         both,
         before=graph(f"{first} {rms}", opset=opset),
         after=graph(f"y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 0.5> (x, z, w{bias})", opset=opset),
@@ -268,4 +266,4 @@ def test_sum_moves_into_rms_normalization(opset: int, name: str, bias: str) -> N
 )
 def test_other_sums_before_layer_normalization_stay(body: str) -> None:
     outputs = "float[2, N, 4] y" + (", float[2, N, 1] t" if "mean" in body else "")
-    check_unchanged(SKIP, graph(body, outputs), weights=used(body), context=EVERY_KERNEL)
+    assert_unchanged(SKIP, graph(body, outputs), weights=used(body), context=EVERY_KERNEL)

@@ -22,8 +22,8 @@ from ortpkg.graph.onnx_writer import to_model_proto
 from ortpkg.graph.shape_inference import infer_types
 from tests.engine.transformers.transformation import (
     apply,
-    check,
-    check_unchanged,
+    assert_becomes,
+    assert_unchanged,
     describe,
     evaluate,
     feeds_for,
@@ -33,7 +33,7 @@ from tests.engine.transformers.transformation import (
 
 
 def test_folds_what_depends_on_constants_only() -> None:
-    graph = check(
+    graph = assert_becomes(
         CONSTANT_FOLDING,
         before="""g (float[3] x) => (float[3] y) <float[3] p = {1, 2, 3}>
                   { a = Neg(p) b = Mul(a, p) y = Add(x, b) }""",
@@ -54,7 +54,7 @@ def test_folds_what_depends_on_constants_only() -> None:
     ids=["a caller may override it", "it is an output", "quantized weights stay quantized"],
 )
 def test_does_not_fold(text: str) -> None:
-    check_unchanged(CONSTANT_FOLDING, text)
+    assert_unchanged(CONSTANT_FOLDING, text)
 
 
 def fold(text: str, **options: Any) -> Graph:
@@ -117,7 +117,7 @@ def test_folding_inside_a_sub_graph_keeps_implicit_inputs_right() -> None:
 
 
 def test_equal_nodes_become_one() -> None:
-    check(
+    assert_becomes(
         COMMON_SUBEXPRESSION_ELIMINATION,
         before="""g (float[3] x) => (float[3] y) <float p = {2}, float q = {2}>
                   { a = Mul(x, p) b = Mul(x, q) c = Relu(a) d = Relu(b) y = Add(c, d) }""",
@@ -137,7 +137,7 @@ def test_equal_nodes_become_one() -> None:
     ids=["both are outputs", "other attributes", "other order", "zeros of other sign"],
 )
 def test_different_nodes_stay_apart(text: str) -> None:
-    check_unchanged(COMMON_SUBEXPRESSION_ELIMINATION, text)
+    assert_unchanged(COMMON_SUBEXPRESSION_ELIMINATION, text)
 
 
 def test_random_nodes_stay_apart() -> None:
@@ -149,7 +149,7 @@ def test_random_nodes_stay_apart() -> None:
 
 
 def test_unused_nodes_and_constants_go() -> None:
-    graph = check(
+    graph = assert_becomes(
         UNUSED_REMOVAL,
         before="""g (float[3] x) => (float[3] y) <float[3] p = {1, 2, 3}, float[3] q = {1, 2, 3}>
                   { a = Neg(p) b = Add(a, x) y = Add(x, q) }""",

@@ -16,9 +16,7 @@ from ortpkg.engine.transformers.qdq_matmul_fusion import QDQ_MATMUL_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import GraphTransformer, RewriteRule, TransformContext
 from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
-from tests.engine.transformers.transformation import check, check_unchanged
-
-EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
+from tests.engine.transformers.transformation import EVERY_KERNEL, assert_becomes, assert_unchanged, named_constants
 
 
 class Rules:
@@ -54,16 +52,17 @@ def weights(*texts: str) -> dict[str, Any]:
         "row": np.array([1, 2, 3], np.float32), "low": np.float32(0), "six": np.float32(6), "lots": np.float32(1000),
         "shape": np.array([2, -1]), "ids": np.array([2, 0]), "sv": np.ones(4, np.float32),
     }  # fmt: skip
-    words = {word for text in texts for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split()}
-    return {name: array for name, array in arrays.items() if name in words}
+    return named_constants(arrays, *texts)
 
 
 def graph(body: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x") -> str:
     return f"g ({inputs}) => ({outputs}) {{ {body} }}"
 
 
-def same(transformer: Rules, body: str, after: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x") -> None:
-    check(
+def assert_body_becomes(
+    transformer: Rules, body: str, after: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x"
+) -> None:
+    assert_becomes(
         transformer,
         before=graph(body, outputs, inputs),
         after=graph(after, outputs, inputs),
@@ -72,8 +71,8 @@ def same(transformer: Rules, body: str, after: str, outputs: str, inputs: str = 
     )
 
 
-def unchanged(transformer: Rules, body: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x") -> None:
-    check_unchanged(transformer, graph(body, outputs, inputs), weights=weights(body), context=EVERY_KERNEL)
+def assert_body_unchanged(transformer: Rules, body: str, outputs: str, inputs: str = "uint8[1, 2, 7, 7] x") -> None:
+    assert_unchanged(transformer, graph(body, outputs, inputs), weights=weights(body), context=EVERY_KERNEL)
 
 
 # --- convolution -----------------------------------------------------------------------------------------------------
@@ -96,11 +95,11 @@ QCONV = "uint8[1, 3, 5, 5] y"
 )
 @pytest.mark.requirement("D03")
 def test_convolution_between_quantized_values_becomes_one_node(bias: str, operands: str, after: str) -> None:
-    same(CONV, f"{X} {W} {bias} f = Conv({operands}) {QUANTIZE}", f"y = QLinearConv({after})", QCONV)
+    assert_body_becomes(CONV, f"{X} {W} {bias} f = Conv({operands}) {QUANTIZE}", f"y = QLinearConv({after})", QCONV)
 
 
 def test_a_zero_point_that_is_left_out_is_zero() -> None:
-    same(
+    assert_body_becomes(
         CONV,
         f"{X} wf = DequantizeLinear <axis = 0> (w, sw) f = Conv(xf, wf) {QUANTIZE}",
         "y = QLinearConv(x, sx, zx, w, sw, sw_zero_point__0, sy, zy)",
@@ -110,7 +109,7 @@ def test_a_zero_point_that_is_left_out_is_zero() -> None:
 
 def test_attributes_of_the_convolution_stay() -> None:
     attributes = "<pads = [1, 0, 1, 0], strides = [2, 1]>"
-    same(
+    assert_body_becomes(
         CONV,
         f"{X} {W} f = Conv {attributes} (xf, wf) {QUANTIZE}",
         f"y = QLinearConv {attributes} (x, sx, zx, w, sw, zw, sy, zy)",
@@ -133,12 +132,12 @@ def test_attributes_of_the_convolution_stay() -> None:
     ],
 )  # fmt: skip
 def test_other_convolutions_stay(body: str, outputs: str) -> None:
-    unchanged(CONV, body, outputs)
+    assert_body_unchanged(CONV, body, outputs)
 
 
 def test_convolution_stays_where_the_provider_has_no_quantized_kernel() -> None:
     body = f"{X} {W} f = Conv(xf, wf) {QUANTIZE}"
-    check_unchanged(CONV, graph(body, QCONV), weights=weights(body), context=TransformContext())
+    assert_unchanged(CONV, graph(body, QCONV), weights=weights(body), context=TransformContext())
 
 
 # --- matrices --------------------------------------------------------------------------------------------------------
@@ -162,7 +161,7 @@ ROWS = "uint8[2, 3] y"
     ids=["one scale", "scale per column", "Gemm with bias", "Gemm transposed"],
 )  # fmt: skip
 def test_product_of_quantized_matrices_becomes_one_node(body: str, after: str) -> None:
-    same(MATMUL, body, after, ROWS, A)
+    assert_body_becomes(MATMUL, body, after, ROWS, A)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +174,7 @@ def test_product_of_quantized_matrices_becomes_one_node(body: str, after: str) -
     ],
 )  # fmt: skip
 def test_product_that_is_not_quantized_is_made_in_float(body: str, after: str) -> None:
-    same(MATMUL, body, after, "float[2, 3] f", A)
+    assert_body_becomes(MATMUL, body, after, "float[2, 3] f", A)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ def test_product_that_is_not_quantized_is_made_in_float(body: str, after: str) -
     ids=["scale per row", "alpha", "beta"],
 )
 def test_other_products_stay(body: str) -> None:
-    unchanged(MATMUL, body, ROWS, A)
+    assert_body_unchanged(MATMUL, body, ROWS, A)
 
 
 # --- elementwise -----------------------------------------------------------------------------------------------------
@@ -213,11 +212,11 @@ BOTH = "xf = DequantizeLinear(x, sx, zx) vf = DequantizeLinear(v, s2, z2)"
 )  # fmt: skip
 def test_elementwise_operators_on_quantized_values_become_one_node(body: str, after: str) -> None:
     outputs = "uint8[2, 6] y" if "Concat" in body else "uint8[2, 3] y"
-    same(ELEMENTWISE, body, f"y = com.microsoft.{after}", outputs, PAIR)
+    assert_body_becomes(ELEMENTWISE, body, f"y = com.microsoft.{after}", outputs, PAIR)
 
 
 def test_global_average_of_quantized_values_becomes_one_node() -> None:
-    same(
+    assert_body_becomes(
         ELEMENTWISE,
         f"{X} f = GlobalAveragePool(xf) {QUANTIZE}",
         "y = com.microsoft.QLinearGlobalAveragePool(x, sx, zx, sy, zy)",
@@ -234,7 +233,7 @@ def test_global_average_of_quantized_values_becomes_one_node() -> None:
     ids=["one is no quantized value", "result of another type"],
 )
 def test_other_sums_stay(body: str) -> None:
-    unchanged(ELEMENTWISE, body, "int8[2, 3] y" if "zi" in body else "uint8[2, 3] y", PAIR)
+    assert_body_unchanged(ELEMENTWISE, body, "int8[2, 3] y" if "zi" in body else "uint8[2, 3] y", PAIR)
 
 
 # --- what changes nothing --------------------------------------------------------------------------------------------
@@ -251,11 +250,11 @@ def test_other_sums_stay(body: str) -> None:
 )
 def test_operators_that_move_elements_move_quantized_ones(operation: str, outputs: str) -> None:
     inside, outside = (operation.format(name).replace(", )", ")") for name in ("xf", "x"))
-    same(ELIMINATIONS, f"{X} f = {inside} y = QuantizeLinear(f, sx, zx)", f"y = {outside}", outputs)
+    assert_body_becomes(ELIMINATIONS, f"{X} f = {inside} y = QuantizeLinear(f, sx, zx)", f"y = {outside}", outputs)
 
 
 def test_quantizing_what_was_dequantized_gives_it_back() -> None:
-    same(
+    assert_body_becomes(
         ELIMINATIONS,
         f"{X} q = QuantizeLinear(xf, sx, zx) y = MaxPool <kernel_shape = [2, 2]> (q)",
         "y = MaxPool <kernel_shape = [2, 2]> (x)",
@@ -273,12 +272,12 @@ def test_quantizing_what_was_dequantized_gives_it_back() -> None:
     ids=["another scale", "another zero point", "operator computes"],
 )
 def test_what_changes_numbers_stays(body: str) -> None:
-    unchanged(ELIMINATIONS, body, "uint8[1, 2, 6, 6] y")
+    assert_body_unchanged(ELIMINATIONS, body, "uint8[1, 2, 6, 6] y")
 
 
 @pytest.mark.parametrize("quantize", ["q = QuantizeLinear(xf, s2, zx)", "q = QuantizeLinear(xf, sx, z2)"])
 def test_other_parameters_are_no_pair(quantize: str) -> None:
-    unchanged(ELIMINATIONS, f"{X} {quantize} y = Abs(q)", "uint8[1, 2, 7, 7] y")
+    assert_body_unchanged(ELIMINATIONS, f"{X} {quantize} y = Abs(q)", "uint8[1, 2, 7, 7] y")
 
 
 F = "float[2, 3] x"
@@ -293,7 +292,7 @@ F = "float[2, 3] x"
     ],
 )
 def test_activation_whose_range_is_the_quantized_ones_goes(activation: str, quantize: str) -> None:
-    same(
+    assert_body_becomes(
         ELIMINATIONS, f"a = {activation} y = {quantize.format('a')}", f"y = {quantize.format('x')}", "uint8[2, 3] y", F
     )
 
@@ -308,11 +307,13 @@ def test_activation_whose_range_is_the_quantized_ones_goes(activation: str, quan
     ids=["zero point above the least", "bound within the range", "signed"],
 )
 def test_activation_that_quantizing_does_not_do_stays(body: str) -> None:
-    unchanged(ELIMINATIONS, body, "int8[2, 3] y" if "zi" in body else "uint8[2, 3] y", F)
+    assert_body_unchanged(ELIMINATIONS, body, "int8[2, 3] y" if "zi" in body else "uint8[2, 3] y", F)
 
 
 def test_an_activation_that_others_use_stays() -> None:
-    unchanged(ELIMINATIONS, "a = Relu(x) y = QuantizeLinear(a, sy, zy0) n = Neg(a)", "uint8[2, 3] y, float[2, 3] n", F)
+    assert_body_unchanged(
+        ELIMINATIONS, "a = Relu(x) y = QuantizeLinear(a, sy, zy0) n = Neg(a)", "uint8[2, 3] y, float[2, 3] n", F
+    )
 
 
 # --- dynamic quantization and tables ---------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ PRODUCT = "i = MatMulInteger(q, m, z, z1) c = Cast <to = 1> (i) t = Mul(s, s1) f
     [("", "f", ""), ("y = Add(f, row)", "y", ", row"), ("y = Add(row, f)", "y", ", row")],
 )
 def test_dynamically_quantized_product_becomes_one_node(tail: str, output: str, bias: str) -> None:
-    same(
+    assert_body_becomes(
         DYNAMIC,
         f"{QUANTIZED} {PRODUCT} {tail}",
         f"{output} = com.microsoft.DynamicQuantizeMatMul(x, m, s1, z1{bias})",
@@ -337,7 +338,7 @@ def test_dynamically_quantized_product_becomes_one_node(tail: str, output: str, 
 
 def test_products_of_one_quantized_input_share_it() -> None:
     second = "i2 = MatMulInteger(q, m, z, z1) c2 = Cast <to = 1> (i2) t2 = Mul(sw, s) f2 = Mul(t2, c2)"
-    same(
+    assert_body_becomes(
         DYNAMIC,
         f"{QUANTIZED} {PRODUCT} {second}",
         f"""{QUANTIZED} f = com.microsoft.MatMulIntegerToFloat(q, m, s, s1, z, z1)
@@ -359,11 +360,11 @@ def test_products_of_one_quantized_input_share_it() -> None:
     ids=["sum is an output", "other scales", "no zero point", "double"],
 )  # fmt: skip
 def test_other_integer_products_stay(body: str, outputs: str) -> None:
-    unchanged(DYNAMIC, body, outputs, "float[2, 4] x")
+    assert_body_unchanged(DYNAMIC, body, outputs, "float[2, 4] x")
 
 
 def test_rows_of_a_table_are_gathered_before_they_are_dequantized() -> None:
-    same(
+    assert_body_becomes(
         GATHER,
         "mf = DequantizeLinear(m, s1, z1) y = Gather(mf, ids)",
         "y_quantized__0 = Gather(m, ids) y = DequantizeLinear(y_quantized__0, s1, z1)",
@@ -373,6 +374,6 @@ def test_rows_of_a_table_are_gathered_before_they_are_dequantized() -> None:
 
 
 def test_a_table_with_a_scale_per_row_stays() -> None:
-    unchanged(
+    assert_body_unchanged(
         GATHER, "mf = DequantizeLinear <axis = 0> (m, sv) y = Gather(mf, ids)", "float[2, 3] y", "float[2] unused"
     )

@@ -10,7 +10,7 @@ import pytest
 
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
-from tests.engine.transformers.transformation import feeds_for, parse
+from tests.engine.transformers.transformation import feeds_for, named_constants, parse
 
 OPSET = '<ir_version: 10, opset_import: ["" : 18]>\n'
 GELU = "{x}d = Div({x}, root2) {x}e = Erf({x}d) {x}f = Add({x}e, one) {x}h = Mul(half, {x}f) {y} = Mul({x}, {x}h)"
@@ -79,8 +79,7 @@ def weights(text: str) -> dict[str, Any]:
         "inner": [1, 6, 12], "deep": [-1, 12],
     }  # fmt: skip
     arrays |= {name: np.array(target) for name, target in targets.items()}
-    words = set(text.replace("(", " ").replace(")", " ").replace(",", " ").split())
-    return {name: array for name, array in arrays.items() if name in words}
+    return named_constants(arrays, text)
 
 
 def session(data: bytes, level: GraphOptimizationLevel) -> InferenceSession:

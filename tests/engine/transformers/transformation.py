@@ -29,6 +29,8 @@ from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
 _RANDOM_SEED = 7
+#: A provider that has every kernel, also those that only fusions need.
+EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
 _ACTIVATIONS: dict[str, Callable[..., Any]] = {
     "Relu": lambda x: np.maximum(x, 0),
     "Tanh": np.tanh,
@@ -134,6 +136,12 @@ def parse(text: str, weights: dict[str, Any] | None = None) -> onnx.ModelProto:
     return proto
 
 
+def named_constants(arrays: dict[str, Any], *texts: str) -> dict[str, Any]:
+    """Those of the arrays whose names stand in one of the texts."""
+    words = {word for text in texts for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split()}
+    return {name: array for name, array in arrays.items() if name in words}
+
+
 def describe(graph: Graph) -> list[str]:
     """The nodes in topological order, a line each."""
     lines = []
@@ -192,7 +200,7 @@ def apply(
     return model.graph
 
 
-def check(
+def assert_becomes(
     transformer: GraphTransformer,
     *,
     before: str,
@@ -213,11 +221,11 @@ def check(
     return graph
 
 
-def check_unchanged(
+def assert_unchanged(
     transformer: GraphTransformer,
     text: str,
     weights: dict[str, Any] | None = None,
     context: TransformContext | None = None,
 ) -> None:
     """The transformer leaves ``text`` as it is."""
-    check(transformer, before=text, after=text, weights=weights, context=context)
+    assert_becomes(transformer, before=text, after=text, weights=weights, context=context)
