@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.asset_sharing import check_can_have_assets
+from ortpkg.authoring.component_choice import DEFAULT_COMPONENT, component_of, component_to_extend, say_what_is_new
 from ortpkg.authoring.dedup import carry_out_assets
 from ortpkg.authoring.document_edits import (
     adding_variant,
@@ -48,7 +49,6 @@ from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
 from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package
 
-DEFAULT_COMPONENT = "model"
 _PACKAGE_SUFFIX = ".ortpackage"
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ def add_variant(
     root: str | PathLike[str],
     model: str | PathLike[str],
     *,
-    component: str = DEFAULT_COMPONENT,
+    component: str | None = None,
     variant: str | None = None,
     ep: str | None = None,
     device: str | None = None,
@@ -148,6 +148,9 @@ def add_variant(
 ) -> PackageInfo:
     """Copies a model file (with its data files) or folder into the package, as a variant of ``component``.
 
+    ``component`` may be left out where there is but one, or none yet: then "model" is made. A further one is made only
+    where it is named, which ``notify`` is told.
+
     Only the component's metadata.json changes (K18), and digests.json; manifest.json does when the component is new.
     What the flags leave open comes from the model's own metadata; see :class:`NewVariant`.
 
@@ -159,6 +162,7 @@ def add_variant(
         AuthoringError: the variant's name is taken or not portable, its inputs or outputs differ from its siblings'
             (unless ``force``), a file is no plain file, or the disk is full.
         ModelError: the model file, or a file that it names, is missing or wrong.
+        UnknownComponentError: no component was named where there are several.
         UsageError: an unknown device.
         PackageError: ``root`` is no valid package.
         PackageBusyError: another command does not finish changing it.
@@ -176,21 +180,23 @@ def add_variant(
         provider_options=provider_options,
     )
     package = open_package(target)
+    component_to_extend(package, component)
     _check_can_share(package, share_weights)
     _check_is_outside(target, wanted.model)
     (prepared,) = prepare_variants([wanted], notify)
     with lock_package(target, on_wait=notify):
         recover(target, operations=operations)
         package = open_package(target)
-        change = _adding(package, component, prepared, force, notify)
+        extended = component_to_extend(package, component)
+        change = _adding(package, extended, prepared, force, notify)
         commit = partial(commit_change, target, operations=operations, progress=progress)
-        existing = package.component(component) if share_weights is True else None
+        existing = package.component(extended) if share_weights is True else None
         if existing is None or not join_variant(
             package, existing, prepared, commit=commit, notify=notify, progress=progress
         ):
             commit(change)
         if share_weights == SharedLayout.SHARED_ASSETS:
-            added = (component, prepared.name)
+            added = (extended, prepared.name)
             notify(_share_as_assets(open_package(target), added, operations=operations, progress=progress))
         return open_package(target)
 
@@ -219,7 +225,7 @@ def remove_variant(
     with lock_package(target, on_wait=notify or logger.warning):
         recover(target, operations=operations)
         package = open_package(target)
-        change = _removing(package, _component_of(package, component), variant)
+        change = _removing(package, component_of(package, component), variant)
         commit_change(target, change, operations=operations)
         return open_package(target)
 
@@ -256,8 +262,8 @@ def _adding(
     _warn_of_missing_ep([prepared], package.format, notify)
     signature = prepared.files.facts.signature if prepared.files.facts else None
     overall = overall_values_after(package, joining={component: signature}) if existing is None else None
-    if existing is None and package.components and package.format is not PackageFormat.COMPONENT:
-        notify("onnxruntime 1.26 and 1.27 open packages with one component model only")
+    if existing is None and package.components:
+        say_what_is_new(package, component, notify)
     return PackageChange(
         documents=adding_variant(package, component, prepared.name, prepared.entry, overall),
         new_directories={variant_folder(package, component, prepared.name): prepared.files.sources},
@@ -285,20 +291,6 @@ def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> P
         new_directories={},
         removes=files_of_component(package, component),
     )
-
-
-def _component_of(package: PackageInfo, name: str | None) -> ComponentInfo:
-    known = [each.name for each in package.components]
-    listed = ", ".join(map(quoted, known)) or "none"
-    if name is None and len(known) == 1:
-        return package.components[0]
-    if name is None:
-        raise UnknownComponentError(f"the package has {len(known)} component models ({listed}): name one", known=known)
-    found = package.component(name)
-    if found is None:
-        message = f"the package has no component model {quoted(name)}{did_you_mean(name, known)}; it has {listed}"
-        raise UnknownComponentError(message, known=known)
-    return found
 
 
 def _check_agreement(

@@ -20,8 +20,14 @@ ModelArgument = Annotated[
     typer.Argument(metavar="MODEL", help="An ONNX file (its data files come along) or a folder.", readable=False),
 ]
 ComponentOption = Annotated[
-    str,
-    typer.Option("--component", "-c", metavar="NAME", help="The component model.", autocompletion=complete_component),
+    str | None,
+    typer.Option(
+        "--component",
+        "-c",
+        metavar="NAME",
+        help="The component model; default: the only one. A name that is not there yet makes a new one.",
+        autocompletion=complete_component,
+    ),
 ]
 VariantOption = Annotated[str | None, typer.Option("--variant", metavar="NAME", help="Default: the file's stem.")]
 EpOption = Annotated[
@@ -57,7 +63,7 @@ ShareAsAssetsOption = Annotated[
 def command(
     package: PackageArgument,
     model: ModelArgument,
-    component: ComponentOption = "model",
+    component: ComponentOption = None,
     variant: VariantOption = None,
     ep: EpOption = None,
     device: DeviceOption = None,
@@ -89,10 +95,12 @@ def command(
             progress=progress,
             notify=output.warning,
         )
-    added = next(each for each in info.components if each.name == component).variants[-1]
+    # Without a name it was the only one: the package had one, or none and has one now.
+    extended = next(each for each in info.components if component in {None, each.name})
+    added = extended.variants[-1]
     if as_json:
         output.json("package", package_json(info))
     else:
         needs = ", ".join(filter(None, (added.constraints.ep or "any EP", added.constraints.device)))
-        output.note(f"added {component}/{added.name} ({needs}) to {package}")
+        output.note(f"added {extended.name}/{added.name} ({needs}) to {package}")
     return ExitCode.DONE

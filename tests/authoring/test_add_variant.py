@@ -13,7 +13,14 @@ import pytest
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, PackageBusyError, PackageNotFoundError
+from ortpkg.errors import (
+    AuthoringError,
+    ModelFileError,
+    ModelNotFoundError,
+    PackageBusyError,
+    PackageNotFoundError,
+    UnknownComponentError,
+)
 from ortpkg.package.package_info import Constraints, PackageFormat
 from ortpkg.package.package_lock import lock_package
 from tests.authoring.conftest import ModelMaker
@@ -225,8 +232,49 @@ def test_warns_of_a_second_component_that_old_releases_refuse(
     add_variant(root, make_model("c"), component="second", ep="cpu", notify=told.append)
 
     is_said = form is not PackageFormat.COMPONENT
-    assert told == ["onnxruntime 1.26 and 1.27 open packages with one component model only"] * is_said
+    assert told == [
+        "component model 'second' is new; the package had 'model'",
+        *["onnxruntime 1.26 and 1.27 open packages with one component model only"] * is_said,
+    ]
     assert ("ORT704" in {each.rule for each in validate(root)}) == is_said
+
+
+@pytest.mark.parametrize("share_weights", [False, True])
+def test_the_only_component_is_the_default(tmp_path: Path, make_model: ModelMaker, share_weights: bool) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], component="classifier").root
+
+    info = add_variant(root, make_model("b"), ep="cuda", share_weights=share_weights)
+
+    (component,) = info.components
+    assert (component.name, [each.name for each in component.variants]) == ("classifier", ["a", "b"])
+
+
+def test_an_empty_package_gets_a_component_of_the_usual_name(tmp_path: Path, make_model: ModelMaker) -> None:
+    init_package(tmp_path / "p")
+
+    info = add_variant(tmp_path / "p", make_model("b"), ep="cpu")
+
+    assert [each.name for each in info.components] == ["model"]
+
+
+def test_refuses_to_guess_among_several_components(tmp_path: Path, make_model: ModelMaker) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], component="encoder").root
+    add_variant(root, make_model("b"), component="decoder", ep="cpu")
+    before = content_of(root)
+
+    with pytest.raises(UnknownComponentError, match=r"2 component models \('encoder', 'decoder'\): name one") as caught:
+        add_variant(root, make_model("c"), ep="cuda")
+
+    assert caught.value.known == ("encoder", "decoder")
+    assert content_of(root) == before
+
+
+def test_says_which_component_a_mistyped_name_may_have_meant(package: Path, make_model: ModelMaker) -> None:
+    told: list[str] = []
+
+    add_variant(package, make_model("b"), component="modle", ep="cpu", notify=told.append)
+
+    assert told[0] == "component model 'modle' is new (did you mean 'model'?); the package had 'model'"
 
 
 def test_refuses_a_name_that_is_taken(package: Path, make_model: ModelMaker) -> None:

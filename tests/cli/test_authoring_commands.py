@@ -55,6 +55,22 @@ def test_init_then_add_variant_makes_a_package(ortpkg: RunCommand, model: MakeMo
     assert [component["name"] for component in listed["component_models"]] == ["scale"]
 
 
+def test_add_variant_extends_the_only_component_of_a_real_package(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
+    package = tmp_path / "p.ortpackage"
+    ortpkg("create", package, "--cpu", model("a.onnx"), "--component", "scale")
+    done = ortpkg("add-variant", package, model("b.onnx"), "--ep", "cuda")
+    assert (done.code, done.err) == (0, f"added scale/b (CUDAExecutionProvider) to {package}\n")
+    assert (
+        "component model 'other' is new; the package had 'scale'"
+        in ortpkg("add-variant", package, model("c.onnx"), "--ep", "cpu", "-c", "other").err
+    )
+    refused = ortpkg("add-variant", package, model("d.onnx"))
+    assert (refused.code, refused.out) == (2, "")
+    assert "2 component models ('scale', 'other'): name one" in refused.err
+
+
 def test_a_removed_variant_is_gone_with_its_files(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
     package = tmp_path / "p.ortpackage"
     ortpkg("create", package, "--cpu", model("a.onnx"), "--gpu", model("b.onnx"))

@@ -1,0 +1,45 @@
+"""Which component model a change is about: the one that is named, or the only one."""
+
+from __future__ import annotations
+
+from ortpkg.authoring.new_variant import Notify
+from ortpkg.errors import UnknownComponentError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
+
+#: What the component model of a new package is called where nobody says.
+DEFAULT_COMPONENT = "model"
+
+
+def component_of(package: PackageInfo, name: str | None) -> ComponentInfo:
+    """The component of that name, or the only one. UnknownComponentError where that is none, or one of several."""
+    known = [each.name for each in package.components]
+    listed = ", ".join(map(quoted, known)) or "none"
+    if name is None and len(known) == 1:
+        return package.components[0]
+    if name is None:
+        raise UnknownComponentError(f"the package has {len(known)} component models ({listed}): name one", known=known)
+    found = package.component(name)
+    if found is None:
+        message = f"the package has no component model {quoted(name)}{did_you_mean(name, known)}; it has {listed}"
+        raise UnknownComponentError(message, known=known)
+    return found
+
+
+def component_to_extend(package: PackageInfo, name: str | None) -> str:
+    """The name of the component that a new variant belongs to; of an empty package, the usual one.
+
+    UnknownComponentError where none is named and there are several.
+    """
+    if name is not None:
+        return name
+    return component_of(package, None).name if package.components else DEFAULT_COMPONENT
+
+
+def say_what_is_new(package: PackageInfo, component: str, notify: Notify) -> None:
+    """Says that a package gets a further component: that is seldom meant, and a mistyped name does it too."""
+    known = [each.name for each in package.components]
+    listed = ", ".join(map(quoted, known))
+    notify(f"component model {quoted(component)} is new{did_you_mean(component, known)}; the package had {listed}")
+    if package.format is not PackageFormat.COMPONENT:
+        notify("onnxruntime 1.26 and 1.27 open packages with one component model only")
