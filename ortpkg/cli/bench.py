@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import (
     ComponentOption,
     DeviceOption,
     EpOption,
     JsonOption,
-    PackageArgument,
+    OptionalPackageArgument,
     TrustOption,
     VariantOption,
 )
@@ -72,7 +73,7 @@ RecordOption = Annotated[
 
 
 def command(
-    package: PackageArgument,
+    package: OptionalPackageArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     ep: EpOption = None,
@@ -111,7 +112,7 @@ def command(
     plan = replace(_plan(repeat, duration, rounds, timeout), memory_limit_nbytes=memory_limit)
     if svg is not None and not svg.parent.is_dir():
         raise UsageError(f"--svg {quoted(svg)}: there is no directory {quoted(svg.parent)}")
-    opened = ModelPackage(package, trust=trust)
+    opened = ModelPackage(chosen_package(package, output), trust=trust)
     with _progress(output) as on_step:
         report = bench(opened, wishes, plan, on_step=on_step, on_note=output.note)
     return _tell(report, output, svg)

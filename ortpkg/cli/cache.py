@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import (
     BackendOption,
     ComponentOption,
@@ -42,7 +43,11 @@ def command(
         typer.Argument(help="list shows it, why says what is not found and what differs, clear deletes."),
     ] = Action.LIST,
     target: Annotated[
-        Path | None, typer.Argument(metavar="[PKG|MODEL]", help="For why: a package, or an ONNX file with --ep.")
+        Path | None,
+        typer.Argument(
+            metavar="[PKG|MODEL]",
+            help="For why: a package (default: that of the current folder), or an ONNX file with --ep.",
+        ),
     ] = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
@@ -59,9 +64,8 @@ def command(
     """Show, explain or clear the contexts that sessions compiled and kept on this machine."""
     output = Output(is_json=as_json)
     if action is Action.WHY:
-        if target is None:
-            raise UsageError("say what for: ortpkg cache why PKG, or ortpkg cache why MODEL.onnx --ep EP")
-        return _why(_answers(target, component, variant, ep, device, backend, trust=trust), output)
+        what = chosen_package(target, output)
+        return _why(_answers(what, component, variant, ep, device, backend, trust=trust), output)
     if target is not None:
         raise UsageError(f"cache {action} takes no package or model")
     if action is Action.CLEAR:

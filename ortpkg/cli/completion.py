@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Completion = Callable[[Any, str], list[str]]
 
+#: What commands call the argument that is a package.
+_PACKAGE_PARAMETERS = ("package", "model", "target")
+
 
 def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:
     def complete(ctx: Any, incomplete: str) -> list[str]:
@@ -27,12 +30,16 @@ def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:
 
 
 def _package(ctx: Any) -> PackageInfo:
+    from ortpkg.package.enclosing_package import enclosing_package
     from ortpkg.package.reader import open_package  # opened only where a name out of it is asked for
 
     # Some commands take several. An option that still lacks its value ends the parsing of the words, and the package is
     # left among the rest of them.
-    named = ctx.params.get("package") or [*(ctx.params.get("packages") or ()), *ctx.args][0]
-    return open_package(Path(named))
+    single = [ctx.params[name] for name in _PACKAGE_PARAMETERS if ctx.params.get(name)]
+    named = next(iter([*single, *(ctx.params.get("packages") or ()), *ctx.args]), None)
+    root = enclosing_package(Path.cwd()) if named is None else Path(named)
+    assert root is not None, "no package, no names"
+    return open_package(root)
 
 
 def _components(ctx: Any) -> list[str]:

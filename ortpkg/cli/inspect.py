@@ -8,7 +8,8 @@ from typing import Any
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
-from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, PackageArgument
+from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, OptionalPackageArgument
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.errors import ExitCode
 from ortpkg.package.frozen import thaw
@@ -16,14 +17,14 @@ from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 
 
 def command(
-    package: PackageArgument,
+    package: OptionalPackageArgument = None,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show a package's component models, their variants and what each variant needs."""
     output = Output(is_json=as_json)
-    info = ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths).info
+    info = ModelPackage(chosen_package(package, output), compat=compat, allow_external_paths=allow_external_paths).info
     if as_json:
         output.json("package", package_json(info))
         return ExitCode.DONE

@@ -8,13 +8,14 @@ import typer
 
 from ortpkg.authoring.migration import ReleaseChoice, ReleaseReport, migrate_check
 from ortpkg.cli.completion import complete_ep
-from ortpkg.cli.parameters import JsonOption, PackageArgument, StrictOption
+from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.parameters import JsonOption, OptionalPackageArgument, StrictOption
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.errors import ExitCode
 
 
 def command(
-    package: PackageArgument,
+    package: OptionalPackageArgument = None,
     eps: Annotated[
         list[str] | None,
         typer.Option(
@@ -29,7 +30,7 @@ def command(
     With --strict the exit code is 1 where a release refuses the package, or selects a variant for nothing.
     """
     output = Output(is_json=as_json)
-    reports = migrate_check(package, eps=eps or ())
+    reports = migrate_check(chosen_package(package, output), eps=eps or ())
     if as_json:
         output.json("migrate-check", {"releases": [_json(report) for report in reports]})
     else:

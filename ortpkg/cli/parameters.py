@@ -24,6 +24,14 @@ from ortpkg.errors import UsageError, quoted
 PackageArgument = Annotated[
     Path, typer.Argument(metavar="PKG", help="The package's directory (name.ortpackage).", readable=False)
 ]
+OptionalPackageArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[PKG]",
+        help="The package's directory (name.ortpackage); default: the one that the current folder lies in.",
+        readable=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
 ComponentOption = Annotated[
     str | None,

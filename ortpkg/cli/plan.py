@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.errors import ExitCode, NoSuitableVariantError, UsageError, quoted
@@ -32,8 +33,13 @@ _MOST_NODES_NAMED = 6
 
 def command(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="An ONNX file, or a package's directory.", readable=False)
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="[MODEL|PKG]",
+            help="An ONNX file, or a package's directory; default: the package that the current folder lies in.",
+            readable=False,
+        ),
+    ] = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     ep: EpOption = None,
@@ -58,6 +64,7 @@ def command(
     """Show how a model would run: who runs which nodes, in which order, with which kernels, in which memory."""
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
+    model = chosen_package(model, output)
     with _session(model, component, variant, ep, backend, options) as session:
         plan = session.get_plan()
     _verify_dimensions(options.free_dimension_overrides, plan)

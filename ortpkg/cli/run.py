@@ -13,6 +13,7 @@ import typer
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.cli.completion import complete_input
+from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.interruptible import interruptible
 from ortpkg.cli.parameters import (
     BackendOption,
@@ -22,7 +23,7 @@ from ortpkg.cli.parameters import (
     EpOption,
     ExternalPathsOption,
     JsonOption,
-    PackageArgument,
+    OptionalPackageArgument,
     PolicyOption,
     TrustOption,
     VariantOption,
@@ -106,7 +107,7 @@ VerifyOption = Annotated[
 
 
 def command(
-    package: PackageArgument,
+    package: OptionalPackageArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     inputs: InputsOption = None,
@@ -134,9 +135,10 @@ def command(
     says what ran where. The exit code is 1 where outputs do not match, or --min-offload or --strict is not met.
     """
     run_options = _run_options(timeout, memory_limit)
-    opened = ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths, trust=trust)
-    wishes = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
     shown = Output(is_json=as_json)
+    root = chosen_package(package, shown)
+    opened = ModelPackage(root, compat=compat, allow_external_paths=allow_external_paths, trust=trust)
+    wishes = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
     loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options, "cache": cache}
     choose = _by_canary(opened, shown, trust=trust, verify=verify) if canary else opened.best_variant

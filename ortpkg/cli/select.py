@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.decision_log import open_decision_log
 from ortpkg.cli.parameters import (
     BackendOption,
@@ -36,7 +37,12 @@ from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_messag
 from ortpkg.selection.verdict import Selection
 
 PackagesArgument = Annotated[
-    list[Path], typer.Argument(metavar="PKG...", help="Directories of packages (name.ortpackage).", readable=False)
+    list[Path] | None,
+    typer.Argument(
+        metavar="[PKG]...",
+        help="Directories of packages (name.ortpackage); default: the one that the current folder lies in.",
+        readable=False,
+    ),
 ]
 CheckArchitectureOption = Annotated[
     bool, typer.Option("--check-architecture", help="Evaluate architecture constraints too.")
@@ -52,7 +58,7 @@ LogOption = Annotated[
 
 
 def command(
-    packages: PackagesArgument,
+    packages: PackagesArgument = None,
     component: ComponentOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
@@ -94,7 +100,8 @@ def command(
         "max_error": max_error,
         "strict_facts": strict_facts,
     }
-    opened = [ModelPackage(package, compat=compat, allow_external_paths=allow_external_paths) for package in packages]
+    roots = packages or [chosen_package(None, output)]
+    opened = [ModelPackage(root, compat=compat, allow_external_paths=allow_external_paths) for root in roots]
     for each in opened:
         if not each.component_models:
             each.component()  # says that it is empty, and what to do

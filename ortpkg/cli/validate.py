@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from ortpkg.authoring.package_checks import validate
-from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, PackageArgument, StrictOption
+from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, OptionalPackageArgument, StrictOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, finding_json, print_findings
 from ortpkg.errors import ExitCode, Finding, Severity, UsageError
@@ -44,7 +45,7 @@ FormatOption = Annotated[FindingFormat, typer.Option("--format", help="How findi
 
 
 def command(
-    package: PackageArgument,
+    package: OptionalPackageArgument = None,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
     target: TargetOption = None,
@@ -57,6 +58,9 @@ def command(
     """Check a package's documents, models, files, selection and samples; print every finding at once."""
     if as_json and output_format is FindingFormat.SARIF:
         raise UsageError("--json means --format json: leave it out for SARIF")
+    output_format = FindingFormat.JSON if as_json else output_format
+    output = Output(is_json=output_format is not FindingFormat.TEXT)
+    package = chosen_package(package, output)
     with copy_progress() as progress:
         findings = validate(
             package,
@@ -67,14 +71,13 @@ def command(
             allow_external_paths=allow_external_paths,
             progress=progress,
         )
-    _print(package, findings, FindingFormat.JSON if as_json else output_format)
+    _print(package, findings, output_format, output)
     if any(finding.severity is Severity.ERROR for finding in findings):
         return ExitCode.PACKAGE
     return ExitCode.FINDINGS if findings and strict else ExitCode.DONE
 
 
-def _print(package: Path, findings: Sequence[Finding], output_format: FindingFormat) -> None:
-    output = Output(is_json=output_format is not FindingFormat.TEXT)
+def _print(package: Path, findings: Sequence[Finding], output_format: FindingFormat, output: Output) -> None:
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
     if output_format is FindingFormat.JSON:

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.api.verify import record_digests, verify
-from ortpkg.cli.parameters import JsonOption, PackageArgument
+from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.parameters import JsonOption, OptionalPackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.errors import ExitCode, UsageError
@@ -17,7 +18,7 @@ from ortpkg.package.verification import VerificationReport
 
 
 def command(
-    package: PackageArgument,
+    package: OptionalPackageArgument = None,
     repair_from: Annotated[
         Path | None,
         typer.Option(
@@ -46,6 +47,7 @@ def command(
     if record and repair_from is not None:
         raise UsageError("--record accepts the files as they are, --repair-from replaces them: give one of the two")
     output = Output(is_json=as_json)
+    package = chosen_package(package, output)
     with copy_progress() as progress:
         if record:
             report = record_digests(package, progress=progress, notify=output.note)

@@ -55,7 +55,7 @@ def test_a_mistyped_option_is_a_usage_error(ortpkg: RunCommand) -> None:
     ("words", "message"),
     [
         (["select", DIGITS, "--devise", "npu"], "No such option: --devise"),
-        (["inspect"], "Missing argument 'PKG'"),
+        (["pack"], "Missing argument 'PKG'"),
         (["run", DIGITS, "--timeout", "soon"], "'soon' is not a valid float"),
         (["run", DIGITS, "--timeout", "0"], "0.0 is not in the range"),
         (["run", DIGITS, "--memory-limit", "0"], "0 is not in the range"),

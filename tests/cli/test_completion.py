@@ -55,5 +55,11 @@ def test_a_package_that_cannot_be_read_offers_nothing(tmp_path: Path, package: s
     assert offered(f"ortpkg run {tmp_path / package} --variant ") == []
 
 
-def test_no_package_offers_nothing() -> None:
+def test_the_names_of_the_package_around_the_current_folder_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DIGITS / "models")
+    assert offered("ortpkg run --variant cpu") == ["cpu-fp32", "cpu-int8"]
+
+
+def test_no_package_offers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert offered("ortpkg run --variant ") == []

@@ -411,7 +411,7 @@ def test_keeping_a_context_clears_what_killed_writers_left(folder: Path) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["why"], "say what for"),
+        (["why"], "name a package"),
         (["why", "model.onnx"], "needs --ep"),
         (["list", "model.onnx"], "takes no package or model"),
         (["clear", "--keep", "much"], "--keep is no size"),
