@@ -1,0 +1,99 @@
+"""Enumerations of onnxruntime's Python module, with its names and numbers. Imports nothing heavy.
+
+Source: ``dir(onnxruntime)`` of 1.31. Those that are options of a session stand with the options.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+
+class ExecutionOrder(IntEnum):
+    """In which order nodes that could all be next are run; what this engine makes of it, its plan says."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
+
+
+class OrtAllocatorType(IntEnum):
+    """How an allocator gets its memory."""
+
+    INVALID = -1
+    ORT_DEVICE_ALLOCATOR = 0
+    ORT_ARENA_ALLOCATOR = 1
+
+
+class OrtMemType(IntEnum):
+    """What a piece of memory is for, seen from an execution provider."""
+
+    CPU_INPUT = -2
+    CPU_OUTPUT = -1
+    CPU = -1
+    DEFAULT = 0
+
+
+class OrtMemoryInfoDeviceType(IntEnum):
+    """Kinds of devices that have memory."""
+
+    CPU = 0
+    GPU = 1
+    FPGA = 2
+    NPU = 3
+
+
+class OrtDeviceMemoryType(IntEnum):
+    """Whether the host reaches a device's memory."""
+
+    DEFAULT = 0
+    HOST_ACCESSIBLE = 5
+
+
+class OrtDeviceVendorId(IntEnum):
+    """PCI numbers of those who make devices."""
+
+    NONE = 0x0000
+    AMD = 0x1002
+    NVIDIA = 0x10DE
+    ARM = 0x13B5
+    MICROSOFT = 0x1414
+    HUAWEI = 0x19E5
+    QUALCOMM = 0x5143
+    INTEL = 0x8086
+
+
+class OrtHardwareDeviceType(IntEnum):
+    """What a hardware device is."""
+
+    CPU = 0
+    GPU = 1
+    NPU = 2
+
+
+class OrtExecutionProviderDevicePolicy(IntEnum):
+    """Which devices a session takes where no execution provider is named."""
+
+    DEFAULT = 0
+    PREFER_CPU = 1
+    PREFER_NPU = 2
+    PREFER_GPU = 3
+    MAX_PERFORMANCE = 4
+    MAX_EFFICIENCY = 5
+    MIN_OVERALL_POWER = 6
+
+
+class OrtSparseFormat(IntEnum):
+    """How a sparse tensor keeps the places of its values."""
+
+    ORT_SPARSE_UNDEFINED = 0
+    ORT_SPARSE_COO = 1
+    ORT_SPARSE_CSRC = 2
+    ORT_SPARSE_BLOCK_SPARSE = 4
+
+
+class OrtCompileApiFlags(IntFlag):
+    """What makes compiling a model an error."""
+
+    NONE = 0
+    ERROR_IF_NO_NODES_COMPILED = 1
+    ERROR_IF_OUTPUT_FILE_EXISTS = 2
