@@ -42,6 +42,13 @@ KNOWN_EPS: tuple[str, ...] = (
     CPU_EP,
 )
 
+#: Of these, what ``get_all_providers()`` of onnxruntime 1.31 has: those that later releases dropped are left out.
+RELEASE_EPS: tuple[str, ...] = tuple(
+    name
+    for name in KNOWN_EPS
+    if name not in {"ROCMExecutionProvider", "TvmExecutionProvider", "SNPEExecutionProvider", "ArmNNExecutionProvider"}
+)
+
 #: Short forms, lower case, without "-", "_" and spaces.
 EP_ALIASES: dict[str, str] = {
     "cpu": CPU_EP,

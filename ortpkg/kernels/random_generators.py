@@ -1,7 +1,8 @@
 """Operators that draw random numbers.
 
 With a ``seed`` a node draws the same numbers on every run: kernels keep no state, so there is no stream to go on with.
-Without one the numbers are fresh on every run. The numbers are numpy's (PCG64), not those of another runtime.
+Without one the numbers are fresh on every run, or those of a stream where the process has a seed (``random_seed``).
+The numbers are numpy's (PCG64), not those of another runtime.
 """
 
 from __future__ import annotations
@@ -14,22 +15,29 @@ import numpy as np
 from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.random_seed import stream_of
 
 _INT32 = int(ElementType.INT32)
 Draw = Callable[[np.random.Generator, tuple[int, ...], Any], Tensor]
 
 
-def _generator(info: OpKernelInfo) -> np.random.Generator:
+#: What a run draws from.
+Source = Callable[[], np.random.Generator]
+
+
+def _source(info: OpKernelInfo) -> Source:
     seed = info.attribute("seed")
-    if seed is None:
-        return np.random.default_rng()
-    return np.random.default_rng(int(np.float32(seed).view(np.uint32)))  # a float attribute: its bits are the seed
+    if seed is not None:
+        bits = int(np.float32(seed).view(np.uint32))  # a float attribute: its bits are the seed
+        return lambda: np.random.default_rng(bits)
+    stream = stream_of(info.node.index)
+    return np.random.default_rng if stream is None else lambda: stream
 
 
-def _filled(context: OpKernelContext, info: OpKernelInfo, draw: Draw, shape: tuple[int, ...], dtype: Any) -> Tensor:
+def _filled(context: OpKernelContext, source: Source, draw: Draw, shape: tuple[int, ...], dtype: Any) -> Tensor:
     out = context.output(0, shape, np.dtype(dtype))
     work = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
-    np.copyto(out, draw(_generator(info), shape, work), casting="unsafe")
+    np.copyto(out, draw(source(), shape, work), casting="unsafe")
     return out
 
 
@@ -48,15 +56,16 @@ def _of_shape(info: OpKernelInfo, draw: Draw) -> Compute:
     if any(dimension < 0 for dimension in shape):
         raise ValueError(f"shape {shape} has a negative dimension")
     dtype = numpy_dtype(ElementType(info.attribute("dtype", int(ElementType.FLOAT))))
-    return lambda context: _filled(context, info, draw, shape, dtype)
+    source = _source(info)
+    return lambda context: _filled(context, source, draw, shape, dtype)
 
 
 def _like(info: OpKernelInfo, draw: Draw) -> Compute:
-    declared = info.attribute("dtype")
+    declared, source = info.attribute("dtype"), _source(info)
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         dtype = numpy_dtype(ElementType(declared)) if declared else x.dtype
-        return _filled(context, info, draw, x.shape, dtype)
+        return _filled(context, source, draw, x.shape, dtype)
 
     return compute
 
@@ -84,12 +93,12 @@ def random_uniform_like(info: OpKernelInfo) -> Compute:
 @kernel("Bernoulli", since=(15, 22))
 def bernoulli(info: OpKernelInfo) -> Compute:
     """1 with the probability that the input gives, else 0."""
-    declared = info.attribute("dtype")
+    declared, source = info.attribute("dtype"), _source(info)
 
     def compute(context: OpKernelContext, probability: Tensor) -> Tensor:
         dtype = numpy_dtype(ElementType(declared)) if declared else probability.dtype
         out = context.output(0, probability.shape, dtype)
-        drawn = _generator(info).random(probability.shape) < probability.astype(np.float64)
+        drawn = source().random(probability.shape) < probability.astype(np.float64)
         np.copyto(out, drawn.astype(dtype))
         return out
 
@@ -101,6 +110,7 @@ def multinomial(info: OpKernelInfo) -> Compute:
     """``sample_size`` class indices per row of unnormalized log-probabilities (batch, classes)."""
     count = int(info.attribute("sample_size", 1))
     dtype = numpy_dtype(ElementType(info.attribute("dtype", _INT32)))
+    source = _source(info)
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.ndim != 2 or not x.shape[1] or count < 0:
@@ -108,7 +118,7 @@ def multinomial(info: OpKernelInfo) -> Compute:
         out = context.output(0, (x.shape[0], count), dtype)
         wide = x.astype(np.float64)
         cumulative = np.cumsum(np.exp(wide - wide.max(axis=1, keepdims=True)), axis=1)
-        drawn = _generator(info).random((x.shape[0], count)) * cumulative[:, -1:]
+        drawn = source().random((x.shape[0], count)) * cumulative[:, -1:]
         for row, (edges, positions) in enumerate(zip(cumulative, drawn, strict=True)):
             out[row] = np.minimum(np.searchsorted(edges, positions, side="right"), x.shape[1] - 1)
         return out

@@ -34,6 +34,8 @@ ENTRY_POINT_GROUP = "ortpkg.execution_providers"
 #: Names of the backends of our own; no plug-in can take them.
 BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime", "prepack")
 _PROBE = "ortpkg.providers.plugin_probe"
+#: EP name → plug-in that the program registered; gone with the process.
+_REGISTERED: dict[str, Plugin] = {}
 #: The project's name at the beginning of a requirement (PEP 508).
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -64,13 +66,42 @@ class Plugin:
 def installed_plugins() -> dict[str, Plugin]:
     """EP name → plug-in, sorted. Of several with one name the distribution that comes first by its name is used."""
     if not may_have_entry_points(ENTRY_POINT_GROUP):
-        return {}
+        return dict(sorted(_REGISTERED.items()))
     from importlib.metadata import entry_points  # 15 ms; only where there may be some
 
     found: dict[str, list[Plugin]] = {}
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         found.setdefault(entry_point.name, []).append(_plugin(entry_point))
-    return {name: _chosen(found[name]) for name in sorted(found)}
+    chosen = {name: _chosen(found[name]) for name in found}
+    return dict(sorted({**_REGISTERED, **chosen}.items()))
+
+
+def register_plugin(value: str) -> Plugin:
+    """Takes ``value`` ("module:object") as a plug-in for this process, as if a distribution brought it by entry point.
+
+    Raises ExecutionProviderError, with the reason, where it cannot be loaded or is not what it should be.
+    """
+    unnamed = Plugin(name="", value=value)
+    answer = ask_plugin("check_plugin", unnamed, {})
+    if answer.failure:
+        raise ExecutionProviderError(f"{quoted(value)} cannot be loaded: {answer.failure}", ep_name="")
+    facts = answer.value if isinstance(answer.value, dict) else {}
+    plugin = Plugin(name=str(facts.get("ep_name", "")), value=value)
+    _check_facts(plugin, facts)
+    if plugin.name in installed_plugins():
+        raise ExecutionProviderError(
+            f"{installed_plugins()[plugin.name]} is there already; {quoted(value)} brings the same name",
+            ep_name=plugin.name,
+        )
+    _REGISTERED[plugin.name] = plugin
+    installed_plugins.cache_clear()
+    return plugin
+
+
+def unregister_plugin(name: str) -> None:
+    """Forgets a plug-in that :func:`register_plugin` took; sessions that have its provider keep it."""
+    _REGISTERED.pop(name, None)
+    installed_plugins.cache_clear()
 
 
 def load_plugin(plugin: Plugin) -> EpFactory:

@@ -97,3 +97,12 @@ class OrtCompileApiFlags(IntFlag):
     NONE = 0
     ERROR_IF_NO_NODES_COMPILED = 1
     ERROR_IF_OUTPUT_FILE_EXISTS = 2
+
+
+class OrtCompiledModelCompatibility(IntEnum):
+    """How well a compiled model runs on a device."""
+
+    EP_NOT_APPLICABLE = 0
+    EP_SUPPORTED_OPTIMAL = 1
+    EP_SUPPORTED_PREFER_RECOMPILATION = 2
+    EP_UNSUPPORTED = 3
