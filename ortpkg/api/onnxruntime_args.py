@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
+from ortpkg.providers.quiet_onnxruntime import load_onnxruntime_for_application
 
 
 class OnnxRuntimeArgs(TypedDict):
@@ -84,10 +85,9 @@ def make_onnxruntime_args(
 
 def _load_onnxruntime(ep_name: str) -> Any:
     try:
-        import onnxruntime  # the application's engine: loaded only when it asks for its arguments
+        return load_onnxruntime_for_application()
     except Exception as error:  # a damaged installation raises more than ImportError
         raise ExecutionProviderError(f"onnxruntime cannot be loaded: {quoted(error)}", ep_name=ep_name) from error
-    return onnxruntime
 
 
 def _set(onnxruntime: Any, options: Any, key: str, value: str) -> None:

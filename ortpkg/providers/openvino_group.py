@@ -22,13 +22,13 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
-import openvino
-from openvino import opset15 as ops
 
 from ortpkg.errors import quoted
 from ortpkg.providers.ep_context_checks import PartsFile
 from ortpkg.providers.mapped_pages import release_mapped_pages
 from ortpkg.providers.native_library import COMPILED, WEIGHTS, GroupParts, NativeModel, Part, required_part
+from ortpkg.providers.quiet_openvino import openvino
+from ortpkg.providers.quiet_openvino import operations as ops
 
 _MEMBER = "member"
 _MOST_MEMBER_NBYTES = 1 << 20

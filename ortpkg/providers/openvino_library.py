@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import openvino
-
 from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import OPENVINO_EP
@@ -34,6 +32,7 @@ from ortpkg.providers.native_library import (
     signature_part,
 )
 from ortpkg.providers.openvino_group import CompiledGroup, Ports, export_group, import_member, lent_array, port_of
+from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.run_watch import WatchedRun, run_watched
 
 #: ONNX Runtime's option → OpenVINO's property.

@@ -1,4 +1,4 @@
-"""Runs in a child process: what OpenVINO finds on this machine. The only module of selection that imports openvino."""
+"""Runs in a child process: what OpenVINO finds on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 def list_devices() -> list[dict[str, Any]]:
     """OpenVINO's available devices in its order, as JSON objects; a property that a plug-in lacks is left out."""
-    import openvino
+    from ortpkg.providers.quiet_openvino import openvino  # where it cannot be loaded, this call is to fail
 
     core = openvino.Core()
     return [{"id": device, **_properties(core, device)} for device in core.available_devices]

@@ -18,7 +18,15 @@ def load_onnxruntime() -> Any:
     A program that sets ``ORT_DISABLE_TELEMETRY`` itself has its way. Raises whatever importing it does.
     """
     is_first = "onnxruntime" not in sys.modules
-    is_ours = is_first and _NO_TELEMETRY not in os.environ
+    onnxruntime = load_onnxruntime_for_application()
+    if is_first:
+        onnxruntime.set_default_logger_severity(FATAL_ONLY)
+    return onnxruntime
+
+
+def load_onnxruntime_for_application() -> Any:
+    """The same for a program that makes its own sessions with it: without telemetry, with onnxruntime's own lines."""
+    is_ours = "onnxruntime" not in sys.modules and _NO_TELEMETRY not in os.environ
     if is_ours:
         os.environ[_NO_TELEMETRY] = "1"
     try:
@@ -26,6 +34,4 @@ def load_onnxruntime() -> Any:
     finally:
         if is_ours:
             os.environ.pop(_NO_TELEMETRY, None)
-    if is_first:
-        onnxruntime.set_default_logger_severity(FATAL_ONLY)
     return onnxruntime

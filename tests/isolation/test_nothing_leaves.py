@@ -1,0 +1,118 @@
+"""No command sends anything, and none writes outside the folders of ours and what it was asked for."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import ortpkg
+from tests.cli.conftest import DIGITS
+from tests.isolation.audited_processes import Audited, run_audited
+
+MODEL = "models/classifier/cpu-fp32/model.onnx"
+
+#: Where platformdirs puts our caches, records and state below a home directory.
+OWN_FOLDERS = (".cache/ortpkg", ".local/share/ortpkg", ".local/state/ortpkg", ".config/ortpkg", "Library", "AppData")
+
+#: A command's words → whether it starts children. PKG is a copy of the digits package, OV one with a variant for
+#: OpenVINO, OUT a folder of the test's own.
+COMMANDS: dict[str, bool] = {
+    "devices": True,
+    "doctor": True,
+    "select PKG": True,
+    "select PKG --explain": True,
+    "run PKG": True,
+    "run OV --backend openvino": True,
+    "run OV --backend openvino --isolate": True,
+    "run PKG --backend onnxruntime": True,
+    "run PKG --backend onnxruntime --isolate": True,
+    "bench PKG --repeat 2 --rounds 1": True,
+    "compile PKG --ep openvino": True,
+    "run OV --backend openvino --cache": True,
+    "validate PKG": False,
+    "inspect PKG": False,
+    "plan PKG": True,
+    "verify PKG": False,
+    "pack PKG -o OUT/digits.ortpkg": False,
+    "--version": False,
+    "--help": False,
+}
+
+
+def audited(words: str, folder: Path) -> Audited:
+    places = {name: folder / "work" / name.lower() for name in ("PKG", "OV", "OUT")}
+    places["OUT"].mkdir(parents=True)
+    shutil.copytree(DIGITS, places["PKG"])
+    shutil.copytree(DIGITS, places["OV"])
+    ortpkg.add_variant(places["OV"], places["PKG"] / MODEL, component="classifier", variant="openvino", ep="openvino")
+    filled = [re.sub("PKG|OV|OUT", lambda name: str(places[name[0]]), word) for word in words.split()]
+    return run_audited(["-m", "ortpkg", *filled], folder / "audit")
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_no_command_goes_to_the_network_or_writes_outside_our_folders(words: str, tmp_path: Path) -> None:
+    done = audited(words, tmp_path)
+    assert done.code == 0, done.errors
+    assert (done.process_count > 1) >= COMMANDS[words], "a child ran without the hook"
+    assert done.network == ()
+    assert [name for name in done.home if not name.startswith(OWN_FOLDERS)] == []
+    own = [tmp_path / "audit/home" / each for each in OWN_FOLDERS]
+    allowed = (*own, tmp_path / "work", tmp_path / "audit/tmp")
+    foreign = [path for path in done.written if not any(path.is_relative_to(place) for place in allowed)]
+    assert [path for path in foreign if not is_harmless(path, allowed)] == []
+
+
+def is_harmless(path: Path, allowed: Sequence[Path]) -> bool:
+    """Whether it is a device, a process's own settings, or a folder around one of ours."""
+    if path.is_relative_to("/dev") or path.is_relative_to("/proc"):
+        return True
+    return any(place.is_relative_to(path) for place in allowed)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import ortpkg.providers.openvino_library",
+        "from ortpkg.providers.openvino_probe import list_devices; list_devices()",
+        "import ortpkg; ortpkg.InferenceSession(PKG + '/models/classifier/cpu-fp32/model.onnx', backend='openvino')",
+    ],
+)
+def test_openvino_does_not_find_the_package_that_sends(program: str, tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    done = run_audited(["-c", program.replace("PKG", repr(str(DIGITS)))], tmp_path)
+    assert done.code == 0, done.errors
+    assert "telemetry-was-imported" not in done.home
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the home directory of a fresh user is named by more variables")
+def test_the_hook_sees_what_openvino_does_by_itself(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    done = run_audited(["-c", "import openvino"], tmp_path)
+    assert "telemetry-was-imported" in done.home
+
+
+def test_the_hook_refuses_and_notes_the_network_in_a_child_too(tmp_path: Path) -> None:
+    program = (
+        "from ortpkg.isolation.child import call_in_child;"
+        "print(call_in_child('socket:create_connection', {'address': ['localhost', 9]}, timeout_s=60).reason)"
+    )
+    done = run_audited(["-c", program], tmp_path)
+    assert done.code == 0, done.errors
+    assert done.network
+    assert done.process_count == 2
+
+
+def test_the_telemetry_package_is_as_it_was_for_the_program_itself(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    program = (
+        "import sys, openvino_telemetry as before;"
+        "import ortpkg.providers.openvino_library, openvino_telemetry;"
+        "assert openvino_telemetry is before, 'another module'"
+    )
+    done = run_audited(["-c", program], tmp_path)
+    assert done.code == 0, done.errors
