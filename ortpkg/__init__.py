@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # as type checkers know it; typing itself takes 40 ms, in
 if TYPE_CHECKING:
     from typing import Any
 
-    from ortpkg import devices, errors
+    from ortpkg import capi, devices, errors
     from ortpkg.api.archive import pack, unpack
     from ortpkg.api.doctor import doctor
     from ortpkg.api.model_package import ComponentModel, ModelPackage
@@ -183,6 +183,7 @@ __all__ = [
     "__author__",
     "__version__",
     "add_variant",
+    "capi",
     "convert",
     "create",
     "create_and_register_allocator",
@@ -231,7 +232,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     import importlib  # 7 ms, which the command line spends when it hears Ctrl-C already
 
-    if name in ("devices", "errors"):
+    if name in ("capi", "devices", "errors"):
         return importlib.import_module(f"ortpkg.{name}")
     if name in _LAZY:
         value = getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,7 +1,9 @@
 """The whole exception tree of ortpkg; what its members carry is re-exported here.
 
 One class per thing a caller can do about it. Every error has a ``code`` (ONNX Runtime's status name, so that code
-written for onnxruntime can branch the same way) and an ``exit_code`` (what the command line returns).
+written for onnxruntime can branch the same way) and an ``exit_code`` (what the command line returns). It is also an
+instance of onnxruntime's exception for that status (``onnxruntime_exceptions.py``), and of the built-in exceptions and
+further statuses that onnxruntime raises in the same situation, where these differ.
 
 Texts that come from a package are untrusted: put them into a message through :func:`quoted`, which escapes control
 characters, so that neither a terminal nor a log can be steered by them.
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ortpkg.errors.codes import ExitCode as ExitCode
 from ortpkg.errors.codes import StatusCode as StatusCode
@@ -20,19 +22,51 @@ from ortpkg.errors.findings import Finding as Finding
 from ortpkg.errors.findings import Severity as Severity
 from ortpkg.errors.findings import printable as printable
 from ortpkg.errors.findings import quoted as quoted
+from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidGraph
 
 if TYPE_CHECKING:
     from ortpkg.selection.verdict import Selection
 
 
 class OrtpkgError(Exception):
-    """Everything that ortpkg raises on purpose."""
+    """Everything that ortpkg raises on purpose.
+
+    An instance's class is a subclass, of the same name, of the one that was called: that one with onnxruntime's
+    exception for its ``code`` beside it. The exceptions of two statuses are no relatives, our classes often are.
+    """
 
     code: ClassVar[StatusCode] = StatusCode.FAIL
     exit_code: ClassVar[ExitCode] = ExitCode.FINDINGS
 
+    def __new__(cls, *args: Any, **details: Any) -> Self:  # noqa: ARG004 - details are __init__'s
+        kind: type[Self] = _with_exception_of_status(cls)
+        return super().__new__(kind, *args)
 
-class UsageError(OrtpkgError):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self).__bases__[0], self.args, dict(self.__dict__))
+
+
+#: Class → the class of its instances.
+_classes_of_instances: dict[Any, Any] = {}
+
+
+def _with_exception_of_status(kind: type[Any]) -> Any:
+    """The class of instances of ``kind``."""
+    found = _classes_of_instances.get(kind)
+    if found is None:
+        names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+        found = _classes_of_instances[kind] = type(kind.__name__, (kind, EXCEPTION_OF_STATUS[kind.code]), names)
+    return found
+
+
+def _restored(kind: type[OrtpkgError], args: tuple[Any, ...], state: dict[str, Any]) -> OrtpkgError:
+    """An error as it was pickled or copied."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class UsageError(OrtpkgError, RuntimeError, ValueError):
     """The caller's arguments contradict each other or name something that does not exist."""
 
     code = StatusCode.INVALID_ARGUMENT
@@ -57,6 +91,12 @@ class CancelledError(OrtpkgError):
     """The caller cancelled a run or a command; nothing is half-done."""
 
     exit_code = ExitCode.CANCELLED
+
+
+class LoadCancelledError(CancelledError):
+    """The caller cancelled the loading of a model; there is no session."""
+
+    code = StatusCode.MODEL_LOAD_CANCELED
 
 
 # --- package ---------------------------------------------------------------------------------------------------------
@@ -205,13 +245,13 @@ class ModelNotFoundError(ModelFileError):
     code = StatusCode.NO_SUCHFILE
 
 
-class InvalidGraphError(ModelError):
+class InvalidGraphError(ModelError, Fail):
     """The graph breaks a rule of ONNX: a cycle, a missing value, a wrong type."""
 
     code = StatusCode.INVALID_GRAPH
 
 
-class KernelNotFoundError(ModelError):
+class KernelNotFoundError(ModelError, InvalidGraph, Fail):
     """No execution provider of the session has a kernel for a node."""
 
     code = StatusCode.NOT_IMPLEMENTED
@@ -243,7 +283,7 @@ class ExecutionProviderError(OrtpkgError):
         self.ep_name = ep_name
 
 
-class UnknownExecutionProviderError(ExecutionProviderError):
+class UnknownExecutionProviderError(ExecutionProviderError, RuntimeError):
     """No execution provider of that name is available here."""
 
     code = StatusCode.INVALID_ARGUMENT
@@ -277,7 +317,7 @@ class SessionError(OrtpkgError):
     exit_code = ExitCode.MODEL
 
 
-class InvalidSessionOptionError(SessionError):
+class InvalidSessionOptionError(SessionError, RuntimeError, ValueError):
     """A session, run or provider option has a wrong value; ``key`` says which."""
 
     code = StatusCode.INVALID_ARGUMENT
@@ -288,7 +328,7 @@ class InvalidSessionOptionError(SessionError):
         self.key = key
 
 
-class InvalidFeedError(SessionError):
+class InvalidFeedError(SessionError, RuntimeError, ValueError):
     """An input that the caller feeds has a wrong name, type or shape."""
 
     code = StatusCode.INVALID_ARGUMENT
@@ -301,7 +341,7 @@ class InvalidFeedError(SessionError):
         self.actual = actual
 
 
-class RunError(SessionError):
+class RunError(SessionError, Fail):
     """A kernel failed; its own text follows the node's name."""
 
     code = StatusCode.RUNTIME_EXCEPTION

@@ -1,0 +1,7 @@
+"""Where programs written for onnxruntime look for its exceptions and native classes."""
+
+from __future__ import annotations
+
+from ortpkg.capi import _pybind_state as _pybind_state
+from ortpkg.capi import onnxruntime_inference_collection as onnxruntime_inference_collection
+from ortpkg.capi import onnxruntime_pybind11_state as onnxruntime_pybind11_state

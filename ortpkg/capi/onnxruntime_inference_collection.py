@@ -1,0 +1,11 @@
+"""The same names as :mod:`ortpkg.capi.onnxruntime_pybind11_state`, for what onnxruntime writes in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortpkg.capi import onnxruntime_pybind11_state
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(onnxruntime_pybind11_state, name)
