@@ -19,7 +19,15 @@ from ortpkg.engine.allocation_planner import AllocKind
 from ortpkg.engine.execution_plan import ABSENT
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError, RunError, printable, quoted
+from ortpkg.errors import (
+    CancelledError,
+    LimitExceededError,
+    OrtpkgError,
+    PlanVerificationError,
+    RunError,
+    printable,
+    quoted,
+)
 from ortpkg.kernels.op_kernel import Compute, Tensor, Value
 
 if TYPE_CHECKING:
@@ -28,6 +36,9 @@ if TYPE_CHECKING:
 
 #: Smaller arrays do not count towards a run's memory limit.
 LEAST_COUNTED_NBYTES = 1 << 16
+
+#: The kinds that a planned output can have, beside ALLOCATE_OUTPUT.
+_PLANNED_KINDS = (AllocKind.ALLOCATE, AllocKind.REUSE)
 
 
 class OutputSlot(NamedTuple):
@@ -140,19 +151,36 @@ class ExecutionFrame:
         self.values = values
         self.views: Sequence[Tensor | None] = graph.no_views if workspace is None else workspace.views
         self.is_bookkeeping = tracer is not None
+        if tracer is not None:
+            for index, value in enumerate(values):
+                if isinstance(value, np.ndarray):
+                    tracer.trace_existing(index, value.nbytes)
 
     # --- memory ------------------------------------------------------------------------------------------------------
 
     def allocate(self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int) -> Tensor:
-        """A C-contiguous array for an output (M19). LimitExceededError before anything is allocated."""
+        """A C-contiguous array for an output: from the pattern first, else by its kind (M19).
+
+        Raises LimitExceededError before anything is allocated, PlanVerificationError (FAIL) for a kind that no output
+        can have.
+        """
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < 0:
             raise ValueError(f"an output cannot have the shape {shape}")
         is_viewed = slot.is_alias and slot.kind is AllocKind.REUSE  # its place is its input's own memory
         if slot.kind is AllocKind.ALLOCATE_OUTPUT or slot.value_index == ABSENT or dtype.hasobject or is_viewed:
+            if is_viewed and self._tracer is not None:
+                self._tracer.trace_reuse(slot.value_index, nbytes, step)
             return self._allocate_new(slot.value_index, nbytes, shape, dtype)
+        if slot.kind not in _PLANNED_KINDS:
+            kind = getattr(slot.kind, "value", slot.kind)
+            raise PlanVerificationError(
+                f"node {quoted(self._graph.plan.steps[step].node_name)}: output {slot.value_index} is planned as "
+                f"{quoted(kind)}, which nothing that a node makes can be"
+            )
         if self._tracer is not None:
-            self._tracer.trace_allocation(slot.value_index, nbytes, step)
+            trace = self._tracer.trace_reuse if slot.kind is AllocKind.REUSE else self._tracer.trace_allocation
+            trace(slot.value_index, nbytes, step)
         if self._workspace is not None and self._workspace.has_room(slot.value_index, nbytes):
             return self._workspace.cut(slot.value_index, shape, dtype)
         if slot.takes_buffer:

@@ -2,14 +2,14 @@
 
 Source: the partitioning article (requirements P06 to P14, P18). Each provider is asked in order what it can run of the
 nodes. A capability without a meta definition assigns one node; with one it is a sub-graph that becomes a single fused
-node, which the provider then compiles. A claim on a node that is already taken falls, as a whole. What nobody wants
-goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan bodies) of the nodes that were not fused are
-partitioned in the same way.
+node, which the provider then compiles. A claim on a node that is already taken falls, as a whole. A provider is asked a
+second time about the float16 nodes that it left, as if they were float32: those it then wants get casts around them
+first (D04, ADR 20). What nobody wants goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan bodies)
+of the nodes that were not fused are partitioned in the same way.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
+from ortpkg.engine.transformers.insert_cast import widen_nodes, widenable_nodes, widened_types
 from ortpkg.errors import (
     CompileError,
     ExecutionProviderError,
@@ -145,6 +146,15 @@ def find_kernels(
     return kernels
 
 
+@dataclass(slots=True)
+class _Claims:
+    """What one provider got of one graph: single nodes, and fused ones with the nodes that each stands for."""
+
+    single: list[Node] = field(default_factory=list)
+    fused: list[FusedNode] = field(default_factory=list)
+    replaced: list[Sequence[Node]] = field(default_factory=list)
+
+
 class _Partitioner:
     def __init__(
         self, graph: Graph, providers: Sequence[ExecutionProvider], graph_path: str, counted: dict[str, set[int]]
@@ -173,15 +183,34 @@ class _Partitioner:
 
     def _place(self, provider: ExecutionProvider) -> None:
         """Asks one provider, assigns its single nodes, fuses and compiles its sub-graphs."""
+        claims = _Claims()
+        self._ask(provider, claims)
+        if provider is not self._providers[-1] and self._insert_casts(provider):
+            self._ask(provider, claims)
+        if claims.single:
+            self._add_partition(provider, claims.single, self._graph)
+        self._compile(provider, claims.fused, claims.replaced)
+
+    def _insert_casts(self, provider: ExecutionProvider) -> bool:
+        """Puts nodes into float32 that ``provider`` left, and would take so; whether there are any."""
+        candidates = widenable_nodes(self._graph)
+        if not candidates:
+            return False
+        viewer = GraphViewer(self._graph, topological_order(self._graph))
+        with guard(provider, "say which nodes it runs"):
+            wanted = set(provider.nodes_for_float32(viewer, lambda node: widened_types(self._types_of(node))))
+        return bool(widen_nodes(self._graph, candidates & wanted))
+
+    def _types_of(self, node: Node) -> Mapping[str, ElementType]:
+        return constraint_types(self._graph, node)
+
+    def _ask(self, provider: ExecutionProvider, claims: _Claims) -> None:
+        """Adds what ``provider`` claims of the free nodes to ``claims``, each sub-graph replaced by one node."""
         order = topological_order(self._graph)
         viewer = GraphViewer(self._graph, order)
-        types_of = functools.partial(constraint_types, self._graph)
-        single: list[Node] = []
-        fused: list[FusedNode] = []
-        replaced: list[Sequence[Node]] = []
         names = {node.index: node.name for node in self._graph.nodes}
         claimed: set[int] = set()
-        for capability in _capabilities(provider, viewer, types_of):
+        for capability in _capabilities(provider, viewer, self._types_of):
             if twice := claimed.intersection(capability.node_indices):
                 _log.warning(
                     "%s claims node %s twice in one answer; only the first claim counts, and the other is ignored",
@@ -194,17 +223,14 @@ class _Partitioner:
                 if node is not None:
                     claimed.add(node.index)
                     self._graph.assign(node, provider.name)
-                    single.append(node)
+                    claims.single.append(node)
             else:
                 nodes = self._free_nodes(capability)
                 if nodes is not None and self._may_fuse(provider, nodes, order):
                     claimed.update(capability.node_indices)
-                    fused.append(self._fuse(provider, nodes, capability.meta_def))
-                    replaced.append(nodes)
+                    claims.fused.append(self._fuse(provider, nodes, capability.meta_def))
+                    claims.replaced.append(nodes)
                     order = topological_order(self._graph)
-        if single:
-            self._add_partition(provider, single, self._graph)
-        self._compile(provider, fused, replaced)
 
     def _single_node(self, provider: ExecutionProvider, capability: ComputeCapability) -> Node | None:
         """The claimed node, None where it is taken. A claim without a meta definition is one node (P18)."""

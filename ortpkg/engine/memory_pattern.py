@@ -23,7 +23,11 @@ _MOST_BUFFERS_FOR_BEST_LAYOUT = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTraceRecord:
-    """One allocation as it happened (M11): steps are inclusive, ``free_step`` is the last step of its use."""
+    """One allocation as it happened (M11): steps are inclusive, ``free_step`` is the last step of its use.
+
+    What was there when the frame was made (inputs, weights, outer values) is there from step 0 to the end.
+    ``reused_buffer`` is the value whose buffer it lies in, itself where it got one of its own.
+    """
 
     value_index: int
     allocation_step: int
@@ -31,6 +35,7 @@ class MemoryTraceRecord:
     nbytes: int
     device: OrtDevice
     alloc_kind: AllocKind
+    reused_buffer: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,21 +106,34 @@ class Buffer:
 class _LocationTrace:
     """The records of one location: open ones by value, closed ones in order."""
 
-    open: dict[int, tuple[int, int]] = field(default_factory=dict)
+    open: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     records: list[MemoryTraceRecord] = field(default_factory=list)
 
 
 class OrtValuePatternPlanner:
-    """Collects the trace of one run, one planner per location (M13), and lays it out."""
+    """Collects the trace of one run, one planner per location (M13), and lays it out.
+
+    It is told at four moments (M12): when the frame is made, when an output gets memory, when one takes the buffer of
+    another value, and when a value dies.
+    """
 
     def __init__(self, plan: ExecutionPlan, allocation: AllocationPlan) -> None:
         self._allocation = allocation
         self._last_step = len(plan.steps)
         self._traces = {device: _LocationTrace() for device in plan.devices}
 
+    def trace_existing(self, value_index: int, nbytes: int) -> None:
+        """Records that ``value_index`` was there when the frame was made. UsageError for an unknown location."""
+        self._trace_of(value_index).open[value_index] = (0, nbytes, value_index)
+
     def trace_allocation(self, value_index: int, nbytes: int, step: int) -> None:
         """Records that ``value_index`` got ``nbytes`` bytes at ``step``. UsageError for an unknown location."""
-        self._trace_of(value_index).open[value_index] = (step, nbytes)
+        self._trace_of(value_index).open[value_index] = (step, nbytes, value_index)
+
+    def trace_reuse(self, value_index: int, nbytes: int, step: int) -> None:
+        """Records that ``value_index`` lies in the buffer that the plan shares with it, from ``step`` on."""
+        owner = self._allocation.values[value_index].reused_buffer
+        self._trace_of(value_index).open[value_index] = (step, nbytes, owner)
 
     def trace_free(self, value_index: int, step: int) -> None:
         """Records that ``value_index`` died after ``step``; a value that was never allocated is ignored."""
@@ -146,7 +164,9 @@ class OrtValuePatternPlanner:
             raise UsageError(f"value {value_index} lies on {location.name}, for which there is no pattern planner")
         return trace
 
-    def _record(self, value_index: int, step: int, nbytes: int, free_step: int) -> MemoryTraceRecord:
+    def _record(
+        self, value_index: int, step: int, nbytes: int, reused_buffer: int, free_step: int
+    ) -> MemoryTraceRecord:
         planned = self._allocation.values[value_index]
         return MemoryTraceRecord(
             value_index=value_index,
@@ -155,19 +175,25 @@ class OrtValuePatternPlanner:
             nbytes=nbytes,
             device=planned.location,
             alloc_kind=planned.alloc_kind,
+            reused_buffer=reused_buffer,
         )
 
 
 def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtValuePatternPlanner:
     """The trace that a run would leave, for every planned value whose size is known without running."""
     planner = OrtValuePatternPlanner(plan, allocation)
+    for index in dict.fromkeys((*plan.inputs, *plan.initializers, *plan.outer_values)):
+        size = allocation.values[index].size
+        if size is not None and size.is_static:
+            planner.trace_existing(index, size.nbytes)
     for number, step in enumerate(plan.steps):
         for index in step.outputs:
             if index == ABSENT:
                 continue
             value = allocation.values[index]
             if value.reused_buffer in allocation.buffers and value.size is not None and value.size.is_static:
-                planner.trace_allocation(index, value.size.nbytes, number)
+                trace = planner.trace_reuse if value.alloc_kind is AllocKind.REUSE else planner.trace_allocation
+                trace(index, value.size.nbytes, number)
         for index in allocation.releases[number]:
             planner.trace_free(index, number)
     return planner

@@ -22,7 +22,7 @@ from ortpkg.errors.findings import Finding as Finding
 from ortpkg.errors.findings import Severity as Severity
 from ortpkg.errors.findings import printable as printable
 from ortpkg.errors.findings import quoted as quoted
-from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidGraph
+from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidGraph, NotImplemented
 
 if TYPE_CHECKING:
     from ortpkg.selection.verdict import Selection
@@ -251,10 +251,12 @@ class InvalidGraphError(ModelError, Fail):
     code = StatusCode.INVALID_GRAPH
 
 
-class KernelNotFoundError(ModelError, InvalidGraph, Fail):
-    """No execution provider of the session has a kernel for a node."""
+class KernelNotFoundError(ModelError, NotImplemented, InvalidGraph, Fail):
+    """No execution provider of the session has a kernel for a node.
 
-    code = StatusCode.NOT_IMPLEMENTED
+    Its status is FAIL, as ONNX Runtime's design documents have it (P15, M03; ADR 20). onnxruntime says NOT_IMPLEMENTED,
+    and ``except NotImplemented`` catches it all the same.
+    """
 
     def __init__(
         self, message: str, *, op_type: str, opset: int, types: Sequence[str] = (), node_name: str | None = None

@@ -136,6 +136,11 @@ class CompilingProvider(ExecutionProvider):
             claims += self.claim_subgraphs(viewer, supported)
         return [claim for claim in claims if claim is not None]
 
+    def nodes_for_float32(
+        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+    ) -> Collection[int]:
+        return self.supported_nodes(viewer, types_of)
+
     def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
         """Maximal sub-graphs of ``supported``; a provider that only knows by trying may claim less."""
         return [

@@ -7,7 +7,7 @@ EPContext design for the context methods (E19 to E21).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -181,6 +181,16 @@ class ExecutionProvider:
             for node in viewer.nodes
             if self.find_kernel(node, types_of(node)) is not None
         ]
+
+    def nodes_for_float32(
+        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+    ) -> Collection[int]:
+        """Which of the free float16 nodes, by index, it would run with float32 in their place (D04).
+
+        ``types_of`` says float32 where the graph still says float16. What it wants gets casts around it, and then
+        :meth:`get_capability` is asked again. Default: what that claims by these types.
+        """
+        return [index for each in self.get_capability(viewer, types_of) for index in each.node_indices]
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         """One compute info per fused node, in order. A provider that never fuses need not implement it.

@@ -82,6 +82,14 @@ class NativeExecutionProvider(CompilingProvider):
             _log.warning("%s %s: %s", self.name, outcome, self._refusal_text())
         return claims
 
+    def nodes_for_float32(
+        self,
+        viewer: GraphViewer,  # noqa: ARG002 - part of the interface
+        types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002
+    ) -> Collection[int]:
+        """None: its library chooses the precision of each node itself."""
+        return ()
+
     def supported_nodes(
         self,
         viewer: GraphViewer,

@@ -34,10 +34,29 @@ def pattern_of(planned: Planned) -> MemoryPattern:
 @pytest.mark.requirement("M11")
 def test_trace_says_when_how_much_and_where() -> None:
     planned = Planned(CHAIN)
-    record = trace_static_shapes(planned.plan, planned.allocation).records()[2]
-    assert record.value_index == planned.plan.values.index_of("c")
+    value = planned.plan.values.index_of("c")
+    records = trace_static_shapes(planned.plan, planned.allocation).records()
+    (record,) = (each for each in records if each.value_index == value)
     assert (record.allocation_step, record.free_step, record.nbytes) == (2, 3, 256)
     assert (record.device, record.alloc_kind) == (DEVICE, AllocKind.REUSE)
+
+
+@pytest.mark.requirement("M12")
+def test_frame_creation_allocation_reuse_and_release_are_traced() -> None:
+    planned = Planned("a = Conv(x)\nb = Conv(a)\nc = Relu(b)\ny = Conv(c, w)", weights="w")
+    index_of = planned.plan.values.index_of
+    records = {record.value_index: record for record in trace_static_shapes(planned.plan, planned.allocation).records()}
+    assert {
+        name: (found.alloc_kind, found.allocation_step, found.free_step, found.reused_buffer)
+        for name in "xwabc"
+        for found in [records[index_of(name)]]
+    } == {
+        "x": (AllocKind.PRE_EXISTING, 0, 4, index_of("x")),
+        "w": (AllocKind.ALLOCATE_STATICALLY, 0, 4, index_of("w")),
+        "a": (AllocKind.ALLOCATE, 0, 1, index_of("a")),
+        "b": (AllocKind.ALLOCATE, 1, 2, index_of("b")),
+        "c": (AllocKind.REUSE, 2, 3, index_of("b")),
+    }
 
 
 @pytest.mark.requirement("M11")

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from ortpkg.engine.allocation_planner import AllocKind
+from ortpkg.engine.execution_frame import ExecutionFrame
 from ortpkg.engine.memory_pattern import Buffer, least_possible_peak
+from ortpkg.engine.run_control import RunControl
+from ortpkg.engine.sequential_executor import execute_sequentially
+from ortpkg.errors import PlanVerificationError, StatusCode
 from tests.session.conftest import session_of
 
 SIZE = 1 << 16
@@ -111,6 +115,39 @@ def test_first_run_of_a_shape_is_traced_and_gives_the_pattern_that_static_shapes
         traced = pools[0].patterns_of(dynamic._state.executable._signature([X["x"]]))
         planned = pools[1].patterns_of(())
     assert traced == planned
+
+
+@pytest.mark.requirement("M12")
+def test_a_traced_run_records_what_was_there_what_came_and_what_was_reused() -> None:
+    with session_of(CHAIN) as session:
+        executable = session._state.executable
+        tracer = executable._tracer()
+        values = executable.initial_values()
+        values[executable.plan.inputs[0]] = X["x"]
+        frame = ExecutionFrame(executable, values, RunControl(), tracer=tracer)
+        execute_sequentially(executable.instructions, frame)
+    assert tracer is not None
+    name_of = executable.plan.values.name_of
+    assert {name_of(r.value_index): (r.allocation_step, name_of(r.reused_buffer)) for r in tracer.records()} == {
+        "x": (0, "x"),
+        "a": (0, "a"),
+        "b": (1, "b"),
+        "c": (2, "b"),
+        "d": (3, "d"),
+        "e": (4, "d"),
+    }
+
+
+@pytest.mark.requirement("M19")
+@pytest.mark.parametrize("kind", [AllocKind.PRE_EXISTING, "elsewhere"])
+def test_a_kind_that_no_output_can_have_is_a_failure_that_names_the_node(kind: Any) -> None:
+    with session_of(CHAIN) as session:
+        executable = session._state.executable
+        frame = ExecutionFrame(executable, executable.initial_values(), RunControl())
+        slot = executable.instructions[0].outputs[0]._replace(kind=kind)
+        with pytest.raises(PlanVerificationError, match=r"node 'Exp_.*planned as '.*', which nothing") as caught:
+            frame.allocate(slot, (SIZE,), np.dtype(np.float32), 0)
+    assert caught.value.code is StatusCode.FAIL
 
 
 @pytest.mark.requirement("M18")

@@ -12,6 +12,7 @@ import pytest
 
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.transformers import TransformLevel
+from ortpkg.errors import ModelError, StatusCode
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
@@ -81,6 +82,23 @@ def test_each_provider_runs_its_nodes_by_its_own_kernels_in_the_memory_of_its_de
     assert {step.kernel.op_type for step in state.executable.plan.steps} == {"Neg", "Abs"}
     assert doubling.allocated
     assert tripling.allocated
+
+
+class KernellessProvider(OwnProvider):
+    """Whose factory forgets to return the kernel."""
+
+    def __init__(self) -> None:
+        super().__init__("KernellessProvider", "Abs", 1)
+        self._registry = KernelRegistry([KernelDef(op_type="Abs", since=(13,), factory=lambda _info: None)])  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.requirement("P15")
+def test_a_node_whose_kernel_is_none_is_a_failure_that_names_it() -> None:
+    with pytest.raises(
+        ModelError, match=r"no kernel for node 'Abs_.* \(Abs\): KernellessProvider made NoneType"
+    ) as caught:
+        create_session_state(load_model(model_of(TEXT)), options_of(), [KernellessProvider(), CPUExecutionProvider()])
+    assert (caught.value.code, (caught.value.node_name or "")[:4]) == (StatusCode.FAIL, "Abs_")
 
 
 @pytest.mark.requirement("P04")

@@ -2,7 +2,8 @@
 
 A correctness transformer: it runs after the partition at every optimization level, as onnxruntime's. It takes nodes
 whose provider has no kernel for the narrow type, and nodes whose kernel would widen what it takes and round what it
-makes, each by itself. What onnxruntime 1.31 does (``insert_cast_transformer.cc``), at every level too:
+makes, each by itself. The partition itself takes nodes so (:func:`widen_nodes`), before it, for providers that would
+run them in float32 only (D04, ADR 20). What onnxruntime 1.31 does (``insert_cast_transformer.cc``), at every level too:
 
 - Neighbours in float32 pass values on as they are. The rounding to the narrow type between them is dropped: results
   are nearer to float32's, and stay finite past the narrow type's range.
@@ -15,7 +16,7 @@ Graph inputs and outputs, values that sub-graphs take, and nodes that are about 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,6 +62,30 @@ def _run(graph: Graph, context: TransformContext) -> int:
     removed = _remove_casts_to_same_type(graph, context)
     order = topological_order(graph)
     chosen = _nodes_for_float32(graph, order, context)
+    _widen_all(graph, order, chosen, context)
+    return removed + len(chosen)
+
+
+def widenable_nodes(graph: Graph) -> set[int]:
+    """Nodes of no provider yet that take narrow floats, and would do the same in float32 but for rounding."""
+    return {node.index for node in graph.nodes if not node.execution_provider and _may_widen(graph, node)}
+
+
+def widen_nodes(graph: Graph, wanted: Collection[int]) -> set[int]:
+    """Puts nodes of :func:`widenable_nodes` into float32, with casts around them; which of ``wanted`` it did.
+
+    It leaves those that only move values, and do not stand between others of ``wanted``: they would gain nothing.
+    """
+    movers = [index for index in sorted(wanted) if only_moves_values(graph.node(index))]
+    chosen = set(wanted).difference(movers)
+    if not chosen:
+        return chosen
+    chosen |= _movers_between(graph, movers, chosen)
+    _widen_all(graph, topological_order(graph), chosen, TransformContext(execution_providers=frozenset()))
+    return chosen
+
+
+def _widen_all(graph: Graph, order: Sequence[int], chosen: Collection[int], context: TransformContext) -> None:
     state = _Widening()
     for index in order:
         if index in chosen:
@@ -69,7 +94,6 @@ def _run(graph: Graph, context: TransformContext) -> int:
         _pass_on(graph, cast, context)
     for value in state.left_behind:
         _remove_unused(graph, value)
-    return removed + len(chosen)
 
 
 def _remove_casts_to_same_type(graph: Graph, context: TransformContext) -> int:
@@ -95,17 +119,20 @@ def _nodes_for_float32(graph: Graph, order: Sequence[int], context: TransformCon
     return chosen | _movers_between(graph, movers, chosen) if chosen else chosen
 
 
-def _has_float32_kernel(graph: Graph, node: Node, context: TransformContext) -> bool:
-    """Whether ``node`` takes narrow floats, all its values are tensors, and it could take float32 instead."""
+def _may_widen(graph: Graph, node: Node) -> bool:
+    """Whether ``node`` takes narrow floats, all its values are tensors, and it means the same in float32."""
     if not any(_is_narrow(graph, value) for value in node.inputs) or not may_run_in_float32(node):
         return False
-    if any(value and tensor_type(graph, value) is None for value in (*node.inputs, *node.outputs)):
-        return False
-    wide = {
-        name: ElementType.FLOAT if element_type in NARROW_FLOATS else element_type
-        for name, element_type in constraint_types(graph, node).items()
-    }
-    return context.kernel_exists(node, wide)
+    return all(not value or tensor_type(graph, value) is not None for value in (*node.inputs, *node.outputs))
+
+
+def _has_float32_kernel(graph: Graph, node: Node, context: TransformContext) -> bool:
+    return _may_widen(graph, node) and context.kernel_exists(node, widened_types(constraint_types(graph, node)))
+
+
+def widened_types(types: Mapping[str, ElementType]) -> dict[str, ElementType]:
+    """The types of a node's constraints with float32 in place of narrow floats."""
+    return {name: ElementType.FLOAT if found in NARROW_FLOATS else found for name, found in types.items()}
 
 
 def _movers_between(graph: Graph, movers: Sequence[int], chosen: set[int]) -> set[int]:
