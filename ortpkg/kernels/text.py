@@ -1,6 +1,8 @@
-"""Text: StringConcat, StringSplit, RegexFullMatch. Strings are Python strings in arrays of objects."""
+"""Text: StringConcat, StringNormalizer, StringSplit, RegexFullMatch; Python strings in arrays of objects."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -59,3 +61,49 @@ def regex_full_match(info: OpKernelInfo) -> Compute:
         return out
 
     return compute
+
+
+@kernel("StringNormalizer", since=(10,))
+def string_normalizer(info: OpKernelInfo) -> Compute:
+    """The texts of a row without the stop words, in another case where that is asked for; nothing left is one "".
+
+    Like onnxruntime, and unlike onnx's reference, it leaves accents, compares whole elements with the stop words, and
+    changes the case character by character, in every locale alike.
+    """
+    changed = _case_change(str(info.attribute("case_change_action", "NONE")))
+    is_exact = bool(info.attribute("is_case_sensitive", 0))
+    words = [_text(word) for word in info.attribute("stopwords") or ()]
+    stopwords = frozenset(words if is_exact else map(_lower, words))
+
+    def is_kept(text: str) -> bool:
+        return (text if is_exact else _lower(text)) not in stopwords
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[0] != 1):
+            raise ValueError(f"StringNormalizer takes texts of shape [C] or [1, C], not {list(x.shape)}")
+        texts = [changed(text) for text in x.ravel() if is_kept(text)] or [""]
+        out = context.output(0, (*x.shape[:-1], len(texts)), _STRING)
+        out.reshape(len(texts))[:] = texts
+        return out
+
+    return compute
+
+
+def _case_change(action: str) -> Callable[[str], str]:
+    changes: dict[str, Callable[[str], str]] = {"NONE": str, "LOWER": _lower, "UPPER": _upper}
+    if action not in changes:
+        raise ValueError(f"case_change_action is {action!r}; NONE, LOWER or UPPER was expected")
+    return changes[action]
+
+
+def _lower(text: str) -> str:
+    return "".join(each.lower()[0] for each in text)
+
+
+def _upper(text: str) -> str:
+    """A character without a capital of its own ("ß") stays."""
+    return "".join(each.upper() if len(each.upper()) == 1 else each for each in text)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value

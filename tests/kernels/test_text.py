@@ -1,4 +1,4 @@
-"""StringConcat, StringSplit, RegexFullMatch."""
+"""StringConcat, StringNormalizer, StringSplit, RegexFullMatch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.kernels.backend_cases import cases_of, check_case
 from tests.kernels.node_runner import run_op
 
 
-@pytest.mark.parametrize("case", cases_of("StringConcat", "StringSplit", "RegexFullMatch"), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", cases_of("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"), ids=lambda case: case.name
+)
 def test_onnx_cases(case: Any) -> None:
     check_case(case)
 
@@ -49,3 +51,29 @@ def test_split_of_nothing() -> None:
 def test_malformed_pattern_is_an_error() -> None:
     with pytest.raises(ValueError, match="the regular expression '\\(a' has a"):
         run_op("RegexFullMatch", texts("a"), pattern="(a")
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("NONE", ["é", "straße", "Naïve", "İ", "ΑΣ"]),
+        ("UPPER", ["É", "STRAßE", "NAÏVE", "İ", "ΑΣ"]),
+        ("LOWER", ["é", "straße", "naïve", "i", "ας".replace("ς", "σ")]),
+    ],
+)
+def test_change_of_case_keeps_accents(action: str, expected: list[str]) -> None:
+    # What onnxruntime 1.31 gives in the locale C.UTF-8.
+    found = run_op("StringNormalizer", texts("é", "straße", "Naïve", "İ", "ΑΣ"), case_change_action=action)
+    assert found.tolist() == expected
+
+
+def test_stop_words_are_whole_elements() -> None:
+    row = np.array([["b c", "B C", "c"]], dtype=object)
+    assert run_op("StringNormalizer", row, is_case_sensitive=1, stopwords=["b c"]).tolist() == [["B C", "c"]]
+    assert run_op("StringNormalizer", row, is_case_sensitive=0, stopwords=["b C"]).tolist() == [["c"]]
+    assert run_op("StringNormalizer", row, stopwords=["B c", "C"]).tolist() == [[""]]
+
+
+def test_rows_of_a_table_are_no_texts_to_normalize() -> None:
+    with pytest.raises(ValueError, match=r"\[C\] or \[1, C\], not \[2, 1\]"):
+        run_op("StringNormalizer", np.array([["a"], ["b"]], dtype=object))
