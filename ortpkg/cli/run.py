@@ -66,7 +66,10 @@ TimeoutOption = Annotated[
 MemoryLimitOption = Annotated[
     int | None,
     typer.Option(
-        "--memory-limit", metavar="BYTES", help="Memory that running may take; default: that of the machine.", min=1
+        "--memory-limit",
+        metavar="BYTES",
+        help="Memory that running may take, weights included; default: that of the machine.",
+        min=1,
     ),
 ]
 IsolateOption = Annotated[

@@ -35,12 +35,23 @@ class RunControl:
         memory_limit_nbytes: int | None = None,
         timeout_s: float | None = None,
         is_terminated: Callable[[], bool] | None = None,
+        weight_nbytes: int = 0,
     ) -> None:
+        """``weight_nbytes``: what the model's weights take, which counts towards a limit that the caller has set.
+
+        LimitExceededError where they alone pass it.
+        """
         self._limit = machine_memory_nbytes() if memory_limit_nbytes is None else memory_limit_nbytes
         self._timeout_s = timeout_s
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self._is_terminated = is_terminated
-        self._charged = 0
+        self._charged = 0 if memory_limit_nbytes is None else weight_nbytes
+        if self._charged > self._limit:
+            raise LimitExceededError(
+                f"the model's weights take {weight_nbytes:,} bytes, which passes the run's memory limit of "
+                f"{self._limit:,} bytes",
+                limit="memory",
+            )
         self._lock = threading.Lock()
         # A limit of memory is watched too: a native kernel takes memory without asking.
         self.is_watched = timeout_s is not None or is_terminated is not None or memory_limit_nbytes is not None

@@ -64,7 +64,7 @@ _calling_back = threading.local()
 
 
 class InferenceSession:
-    """A model that is ready to run. Any number of threads may run it at the same time (D09)."""
+    """A model that is ready to run. Any number of threads may run it at the same time."""
 
     def __init__(
         self,
@@ -122,6 +122,7 @@ class InferenceSession:
         )
         self._is_native = _computes_natively(self._state, self._providers)
         self._direct = _direct_run(self._state, self._profiler)
+        self._weight_nbytes = sum(partition.weight_nbytes for partition in self._state.partitions)
         self._inputs = node_args(graph, names)
         self._overridable = node_args(graph, defaults)
         self._check_feeds = FeedCheck(node_args(graph, graph.inputs), frozenset(defaults))
@@ -196,12 +197,13 @@ class InferenceSession:
     def _run_control(self, run_options: RunOptions | None) -> RunControl:
         limit, timeout_s = self._options.memory_limit_nbytes, self._options.timeout_s
         if run_options is None:
-            return RunControl(memory_limit_nbytes=limit, timeout_s=timeout_s)
+            return RunControl(memory_limit_nbytes=limit, timeout_s=timeout_s, weight_nbytes=self._weight_nbytes)
         check_limits(run_options.memory_limit_nbytes, run_options.timeout_s)
         return RunControl(
             memory_limit_nbytes=limit if run_options.memory_limit_nbytes is None else run_options.memory_limit_nbytes,
             timeout_s=timeout_s if run_options.timeout_s is None else run_options.timeout_s,
             is_terminated=lambda: run_options.terminate,
+            weight_nbytes=self._weight_nbytes,
         )
 
     def run_async(

@@ -17,7 +17,7 @@ VERIFY_PLAN_ENTRY = "ortpkg.verify_plan"
 STRICT_FUSED_NODES_ENTRY = "ortpkg.strict_fused_nodes"
 #: Config entry: which backend runs the session ("embedded", "openvino", "onnxruntime", a plug-in's name).
 BACKEND_ENTRY = "ortpkg.backend"
-#: Config entry of ONNX Runtime: where external data lies when a model comes from memory (E17).
+#: Config entry of ONNX Runtime: where external data lies when a model comes from memory.
 EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 #: Config entry of ONNX Runtime: "1" makes a node that only the CPU provider can run an error.
@@ -28,7 +28,7 @@ _LONGEST_CONFIG_VALUE = 8192
 
 
 class GraphOptimizationLevel(IntEnum):
-    """How far the graph is transformed; what correctness needs happens at every level (P17)."""
+    """How far the graph is transformed; what correctness needs happens at every level."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -63,7 +63,8 @@ class SessionOptions:
         log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
         use_deterministic_compute: the same bits in each run on this machine; without it and with
             ``intra_op_num_threads=0`` sums may differ in their last bits with the number of threads.
-        memory_limit_nbytes: most bytes that a run may hold; None: the machine's (or container's) memory.
+        memory_limit_nbytes: most bytes that a run may hold, the model's weights included; None: the machine's (or
+            container's) memory.
         timeout_s: most seconds that a run may take, checked between nodes; None: no limit.
     """
 

@@ -243,6 +243,18 @@ def test_memory_limit_of_the_run_counts_what_lives_at_the_same_time() -> None:
             session.run(None, x, RunOptions(memory_limit_nbytes=1 << 20))
 
 
+def test_memory_limit_of_the_run_counts_the_weights() -> None:
+    ones = ", ".join(["1"] * 65536)
+    text = f"g (float[1] x) => (float[256, 256] y) <float[256, 256] w = {{{ones}}}> {{ y = Add(x, w) }}"
+    x = {"x": np.zeros(1, np.float32)}
+    with session_of(text) as session:
+        session.run(None, x, RunOptions(memory_limit_nbytes=600_000))
+        with pytest.raises(LimitExceededError, match="beside the 262,144 that it holds"):
+            session.run(None, x, RunOptions(memory_limit_nbytes=400_000))
+        with pytest.raises(LimitExceededError, match=r"weights take 262,144 bytes, .* of 200,000 bytes"):
+            session.run(None, x, RunOptions(memory_limit_nbytes=200_000))
+
+
 @pytest.mark.parametrize("mode", ExecutionMode, ids=lambda mode: mode.name)
 def test_endless_loop_runs_into_the_timeout(mode: ExecutionMode) -> None:
     session = session_of(ENDLESS_LOOP, timeout_s=0.2, execution_mode=mode)
