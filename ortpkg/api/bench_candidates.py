@@ -21,6 +21,7 @@ from ortpkg.selection.verdict import Selection, Verdict
 
 if TYPE_CHECKING:
     from ortpkg.api.bench import BenchWishes
+    from ortpkg.api.wishes import SelectionWishes
 
 _QUARANTINED = "QUARANTINED"
 
@@ -30,8 +31,8 @@ def candidates_of(package: ModelPackage, component: ComponentInfo, wishes: Bench
 
     Raises NoSuitableVariantError where there are none.
     """
-    asked = {"variant": wishes.variant, "ep": wishes.ep, "device": wishes.device}
-    selection = package.select(component.name, **asked)  # type: ignore[arg-type]  # each is what it takes
+    asked: SelectionWishes = {"variant": wishes.variant, "ep": wishes.ep, "device": wishes.device}
+    selection = package.select(component.name, **asked)
     verdicts = [each for each in selection.verdicts if each.is_eligible or each.code == _QUARANTINED]
     if not verdicts:
         package.best_variant(component.name, **asked)  # raises, with every reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from ortpkg.api.bench import quarantine_entry
 from ortpkg.api.bench_candidates import candidate_of
@@ -32,6 +32,9 @@ from ortpkg.selection.measurements import CanaryFailure
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.verdict import Selection, Verdict
 
+if TYPE_CHECKING:
+    from ortpkg.api.wishes import VariantWishes
+
 CANARY_TIMEOUT_S = 120.0
 _MEMORY_SHARE = 0.9
 
@@ -45,7 +48,7 @@ def best_variant_by_canary(
     verify: bool = True,
     timeout_s: float = CANARY_TIMEOUT_S,
     on_note: Callable[[str], None] = lambda _text: None,
-    **wishes: Any,
+    **wishes: Unpack[VariantWishes],
 ) -> ModelVariant:
     """As :meth:`ModelPackage.best_variant`, but a variant must first load and run one sample in a child process.
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ortpkg.api.package_verification import Verification
     from ortpkg.api.pipeline_session import PipelineSession
     from ortpkg.api.policy_pipeline import Profile
+    from ortpkg.api.wishes import SelectionWishes, VariantWishes
     from ortpkg.package.samples import SampleSet
     from ortpkg.selection.measurements import CanaryFailure
     from ortpkg.session.inference_session import InferenceSession
@@ -63,11 +64,11 @@ class ComponentModel:
         """The package's own words on the component, unchanged; read-only."""
         return self.info.metadata
 
-    def select(self, **wishes: Any) -> Selection:
+    def select(self, **wishes: Unpack[SelectionWishes]) -> Selection:
         """See :meth:`ModelPackage.select`."""
         return self._package.select(self.name, **wishes)
 
-    def best_variant(self, **wishes: Any) -> ModelVariant:
+    def best_variant(self, **wishes: Unpack[SelectionWishes]) -> ModelVariant:
         """See :meth:`ModelPackage.best_variant`."""
         return self._package.best_variant(self.name, **wishes)
 
@@ -76,7 +77,7 @@ class ComponentModel:
 
 
 class ModelPackage:
-    """A model package: opened and validated when constructed, then read-only and picklable (K13, K14, K17).
+    """A model package: opened and validated when constructed, then read-only and picklable.
 
     Args:
         root: the package's directory (``name.ortpackage/``).
@@ -130,7 +131,7 @@ class ModelPackage:
 
     @property
     def inputs(self) -> tuple[ValueInfo, ...]:
-        """The package's overall inputs, where it states them (K20)."""
+        """The package's overall inputs, where it states them."""
         return self.info.inputs
 
     @property
@@ -145,7 +146,7 @@ class ModelPackage:
 
     @property
     def component_models(self) -> tuple[ComponentModel, ...]:
-        """The component models in execution order (K14)."""
+        """The component models in execution order."""
         return tuple(ComponentModel(self, component) for component in self.info.components)
 
     def component(self, name: str | None = None) -> ComponentInfo:
@@ -281,7 +282,7 @@ class ModelPackage:
     def _verification_notes(self) -> tuple[str, ...]:
         return () if self.is_recorded or self.info.compat is not None else (UNVERIFIED,)
 
-    def best_variant(self, component: str | None = None, **wishes: Any) -> ModelVariant:
+    def best_variant(self, component: str | None = None, **wishes: Unpack[SelectionWishes]) -> ModelVariant:
         """The best variant of a component on this machine; the arguments are those of :meth:`select`.
 
         Raises NoSuitableVariantError, whose ``selection`` says why each variant fell.
@@ -291,7 +292,7 @@ class ModelPackage:
             raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
         return ModelVariant(selection.best.variant, selection, package=self.info, trust=self._trust)
 
-    def best_variants(self, **wishes: Any) -> dict[str, ModelVariant]:
+    def best_variants(self, **wishes: Unpack[SelectionWishes]) -> dict[str, ModelVariant]:
         """The best variant of every component, by component name, in execution order."""
         return {component.name: self.best_variant(component.name, **wishes) for component in self.info.components}
 
@@ -303,7 +304,7 @@ class ModelPackage:
         backend: str = "auto",
         verify: bool | None = None,
         canary: bool = False,
-        **wishes: Any,
+        **wishes: Unpack[VariantWishes],
     ) -> InferenceSession | PipelineSession:
         """A session on the best variant of the component, or of every component where the package is a pipeline.
 

@@ -56,8 +56,8 @@ class EpFactory(ABC):
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
         """The devices of ``hardware`` that it runs on.
 
-        One EpDevice with ``device=None`` says "available, but I report no devices": the device rule is then skipped
-        (K08). An empty list says that it cannot run here.
+         One EpDevice with ``device=None`` says "available, but I report no devices": the device rule is then skipped
+        . An empty list says that it cannot run here.
         """
 
     def validate_compiled_model_compatibility_info(
@@ -65,7 +65,7 @@ class EpFactory(ABC):
         devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
         info: str,  # noqa: ARG002
     ) -> CompiledModelCompatibility:
-        """Rates a compiled model's compatibility string on ``devices`` (K10). Default: not applicable."""
+        """Rates a compiled model's compatibility string on ``devices``. Default: not applicable."""
         return CompiledModelCompatibility.NOT_APPLICABLE
 
     def has_device(

@@ -1,7 +1,7 @@
 """The interface of an execution provider towards the engine: what it can run, and how it compiles what it fused.
 
 Source: the partitioning article and the high-level design (requirements P01, P06 to P13, D01, D06 to D08), and the
-EPContext design for the context methods (E19 to E21).
+EPContext design for the context methods.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MetaDef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeCapability:
-    """A sub-graph that a provider can run: node indices, and a meta definition if it wants them fused (P07, P18)."""
+    """A sub-graph that a provider can run: node indices, and a meta definition if it wants them fused."""
 
     node_indices: tuple[int, ...]
     meta_def: MetaDef | None = None
@@ -55,7 +55,7 @@ class FusedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeComputeInfo:
-    """How a fused node runs: state made once per session, computed with many times, released at the end (P08).
+    """How a fused node runs: state made once per session, computed with many times, released at the end.
 
     ``compute(state, inputs, context)`` takes one value per input of the fused node and returns one per output; it may
     be called from several threads at once. What it returns is the engine's from then on: no memory that a later call
@@ -103,7 +103,7 @@ class GraphViewer:
 
 
 class Allocator(ABC):
-    """Hands out a provider's memory (D08, M24).
+    """Hands out a provider's memory.
 
     Attributes:
         name: e.g. "Cpu".
@@ -164,7 +164,7 @@ class ExecutionProvider:
         return CPUAllocator()
 
     def get_ep_devices(self) -> tuple[EpDevice, ...]:
-        """The EP devices that it runs on (K21)."""
+        """The EP devices that it runs on."""
         return self._ep_devices
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
@@ -175,7 +175,7 @@ class ExecutionProvider:
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> list[ComputeCapability]:
-        """What it can run of the still free nodes. Default: every node for which it has a kernel (P12)."""
+        """What it can run of the still free nodes. Default: every node for which it has a kernel."""
         return [
             ComputeCapability(node_indices=(node.index,))
             for node in viewer.nodes
@@ -209,7 +209,7 @@ class ExecutionProvider:
         return ""
 
     def get_ep_context_nodes(self) -> list[Node]:
-        """EPContext nodes made by ``compile``; empty for a provider that makes none (E19)."""
+        """EPContext nodes made by ``compile``; empty for a provider that makes none."""
         return []
 
     def check_ep_contexts(self) -> None:
@@ -222,7 +222,7 @@ class ExecutionProvider:
         """Called where a session that keeps contexts fails: what it wrote and no model names is to go."""
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
-        """The string for ``ep_compatibility_info`` of what it compiled from ``graph``; "" for none (K11)."""
+        """The string for ``ep_compatibility_info`` of what it compiled from ``graph``; "" for none."""
         return ""
 
     def close(self) -> None:

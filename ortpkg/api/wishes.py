@@ -1,0 +1,30 @@
+"""The keyword arguments of :meth:`~ortpkg.ModelPackage.select`, for the methods that hand them on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ortpkg.selection.limits import LimitWishes
+
+if TYPE_CHECKING:
+    from ortpkg.api.policy_pipeline import Profile
+    from ortpkg.selection.decision_log import DecisionLog
+
+
+class VariantWishes(LimitWishes, total=False):
+    """What a variant is chosen by, but for the backend; :meth:`~ortpkg.ModelPackage.select` explains each."""
+
+    device: str | None
+    ep: str | Sequence[str] | None
+    policy: str
+    variant: str | None
+    check_architecture: bool
+    profile: Profile | None
+    log: DecisionLog | None
+
+
+class SelectionWishes(VariantWishes, total=False):
+    """What a variant is chosen by."""
+
+    backend: str
