@@ -9,8 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ortpkg.devices.hardware import DeviceType
+from ortpkg.ep_names import CPU_EP, stated_ep
 from ortpkg.errors import quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
+from ortpkg.package.package_info import Constraints
+
+
+def comparable_constraints(constraints: Constraints) -> dict[str, str | None]:
+    """What a variant needs, said in one way: equal where two variants need the same.
+
+    The component generation has no architecture, and states no device for the CPU provider, which has but one.
+    """
+    ep = stated_ep(constraints.ep)
+    is_cpu = ep == CPU_EP and constraints.device is None
+    return {
+        "ep": ep,
+        "device": DeviceType.CPU.value if is_cpu else constraints.device,
+        "architecture": constraints.architecture,
+        "ep_compatibility_info": constraints.ep_compatibility_info,
+    }
 
 
 def differences(ours: ModelSignature, theirs: ModelSignature) -> list[str]:

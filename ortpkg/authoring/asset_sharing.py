@@ -51,12 +51,20 @@ class AssetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A variant that could share; ``asset`` is the one that it uses already."""
+    """A variant with data files.
+
+    Attributes:
+        variant, model: which.
+        data_folder: where its data files lie.
+        asset: the one that it uses already.
+        obstacle: why it cannot share; "" where it can.
+    """
 
     variant: VariantInfo
     model: ModelWeights
     data_folder: Path
     asset: str | None
+    obstacle: str = ""
 
     @property
     def key(self) -> VariantKey:
@@ -86,19 +94,19 @@ def plan_assets(
         ModelError: a model is damaged.
     """
     check_can_have_assets(package)
-    left_out: dict[VariantKey, str] = {}
-    candidates = list(_candidates(package, left_out))
+    candidates = list(_candidates(package))
     keys = read_contents(ranges_of([each.model for each in candidates], None), progress=progress)
     groups: dict[frozenset[ContentKey], list[_Candidate]] = {}
     for each in candidates:
         groups.setdefault(each.contents(keys), []).append(each)
     draft = _Draft()
     for group in groups.values():
-        ordered = sorted(group, key=lambda each: each.asset is None)  # who has an asset already is the host
+        free = [each for each in group if not each.obstacle]
+        ordered = sorted(free, key=lambda each: each.asset is None)  # who has an asset already is the host
         joining = [each for each in ordered[1:] if each.asset is None]
         if joining and (only is None or any(each.key in only for each in group)):
             _share(package, ordered[0], joining, keys, draft)
-    left_out |= _reasons(groups)
+    left_out = {each.key: each.obstacle for each in candidates if each.obstacle} | _reasons(groups)
     return AssetPlan(
         places=draft.places,
         new_files=draft.new_files,
@@ -117,8 +125,8 @@ def check_can_have_assets(package: PackageInfo) -> None:
         )
 
 
-def _candidates(package: PackageInfo, left_out: dict[VariantKey, str]) -> Iterator[_Candidate]:
-    """Variants with data files whose folder is theirs alone; others that have data files are said to be left out."""
+def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
+    """Variants with data files; those whose folder is theirs alone can share."""
     assets = {asset.path: asset.uri for asset in package.shared_assets}
     variants = [variant for component in package.components for variant in component.variants]
     for component in package.components:
@@ -132,13 +140,13 @@ def _candidates(package: PackageInfo, left_out: dict[VariantKey, str]) -> Iterat
             model = read_model_weights(variant.model_path, data_folder=folder if asset else None)
             if not model.external:
                 continue
-            reason = _why_not(component, variant, model, document, places, variants)
-            if reason:
-                left_out[component.name, variant.name] = reason
-            else:
-                yield _Candidate(
-                    variant=variant, model=model, data_folder=folder if asset else model.folder, asset=asset
-                )
+            yield _Candidate(
+                variant=variant,
+                model=model,
+                data_folder=folder if asset else model.folder,
+                asset=asset,
+                obstacle=_why_not(component, variant, model, document, places, variants),
+            )
 
 
 def _why_not(
@@ -235,12 +243,18 @@ def _free_name(path: Path) -> Path:
 
 
 def _reasons(groups: Mapping[frozenset[ContentKey], list[_Candidate]]) -> dict[VariantKey, str]:
-    """Who has weights in common with somebody, but not all: (component, variant) → why that is not shared."""
+    """Who has weights in common with somebody, but cannot share them: (component, variant) → why that is not shared."""
     found: dict[VariantKey, str] = {}
     for contents, group in groups.items():
+        free = [each for each in group if not each.obstacle]
+        if len(free) != 1:
+            continue
+        hindered = next((each for each in group if each.obstacle), None)
         others = {key for other in groups if other is not contents for key in other}
-        if len(group) == 1 and any(_nbytes_of(key) >= SMALLEST_SHARED_NBYTES for key in contents & others):
-            found[group[0].key] = _OWN_WEIGHTS
+        if hindered is not None:
+            found[free[0].key] = f"variant {quoted(hindered.variant.name)} has the same, but {hindered.obstacle}"
+        elif any(_nbytes_of(key) >= SMALLEST_SHARED_NBYTES for key in contents & others):
+            found[free[0].key] = _OWN_WEIGHTS
     return found
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.asset_sharing import check_can_have_assets
 from ortpkg.authoring.component_choice import DEFAULT_COMPONENT, component_of, component_to_extend, say_what_is_new
-from ortpkg.authoring.dedup import carry_out_assets
+from ortpkg.authoring.dedup import DedupReport, carry_out_assets
 from ortpkg.authoring.document_edits import (
     adding_variant,
     new_documents,
@@ -144,6 +144,7 @@ def add_variant(
     force: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
+    on_note: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
     """Copies a model file (with its data files) or folder into the package, as a variant of ``component``.
@@ -151,11 +152,12 @@ def add_variant(
     ``component`` may be left out where there is but one, or none yet: then "model" is made. A further one is made only
     where it is named, which ``notify`` is told.
 
-    Only the component's metadata.json changes (K18), and digests.json; manifest.json does when the component is new.
+    Only the component's metadata.json changes, and digests.json; manifest.json does when the component is new.
     What the flags leave open comes from the model's own metadata; see :class:`NewVariant`.
 
     With ``share_weights``, external data that a variant of the component has already is not copied: the model joins
-    that one's folder (``joining.py``). ``notify`` is told how many bytes that saved, or why none. "shared-assets"
+    that one's folder (``joining.py``). ``on_note`` (left out: ``notify``) is told how many bytes that saved, ``notify``
+    why none. "shared-assets"
     instead of True makes a shared asset of it (:func:`~ortpkg.authoring.dedup.dedup`), once the variant is there.
 
     Raises:
@@ -168,6 +170,7 @@ def add_variant(
         PackageBusyError: another command does not finish changing it.
     """
     notify = notify or logger.warning
+    on_note = on_note or notify
     target = _absolute(root)
     wanted = NewVariant(
         model=Path(model),
@@ -192,12 +195,13 @@ def add_variant(
         commit = partial(commit_change, target, operations=operations, progress=progress)
         existing = package.component(extended) if share_weights is True else None
         if existing is None or not join_variant(
-            package, existing, prepared, commit=commit, notify=notify, progress=progress
+            package, existing, prepared, commit=commit, notify=notify, on_note=on_note, progress=progress
         ):
             commit(change)
         if share_weights == SharedLayout.SHARED_ASSETS:
             added = (extended, prepared.name)
-            notify(_share_as_assets(open_package(target), added, operations=operations, progress=progress))
+            report = carry_out_assets(open_package(target), only=[added], operations=operations, progress=progress)
+            (on_note if report.moved else notify)(_told_of_assets(report, prepared.name))
         return open_package(target)
 
 
@@ -238,15 +242,12 @@ def _check_can_share(package: PackageInfo, share_weights: bool | str) -> None:
         raise UsageError(f"share_weights is {quoted(share_weights)}; True, False or 'shared-assets' was expected")
 
 
-def _share_as_assets(
-    package: PackageInfo, added: tuple[str, str], *, operations: FileOperations | None, progress: Progress | None
-) -> str:
-    """Puts what the new variant, (component, name), shares with others into shared assets; says what came of it."""
-    report = carry_out_assets(package, only=[added], operations=operations, progress=progress)
+def _told_of_assets(report: DedupReport, variant: str) -> str:
+    """What came of putting what the new variant shares with others into shared assets."""
     reasons = [each.reason for each in report.left_out]
     shared = f"shares its weights: {report.saved_nbytes} bytes saved"
     unshared = f"shares no weights: {reasons[0] if reasons else 'no other variant has the same'}"
-    return f"variant {quoted(added[1])} {shared if report.moved else unshared}"
+    return f"variant {quoted(variant)} {shared if report.moved else unshared}"
 
 
 def _adding(

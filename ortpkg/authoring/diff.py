@@ -12,11 +12,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ortpkg.authoring.agreement import comparable_constraints
 from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_mappings, diff_models
 from ortpkg.authoring.model_weights import read_model_weights
 from ortpkg.authoring.variant_files import data_folder_of
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.ep_names import CPU_EP, stated_ep
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.component_format import FACTS
 from ortpkg.package.documents import read_document
@@ -238,7 +237,9 @@ def _component_facts(component: ComponentInfo) -> dict[str, Any]:
 def _diff_variant_facts(
     old_package: PackageInfo, old: VariantInfo, new_package: PackageInfo, new: VariantInfo
 ) -> Iterator[Change]:
-    yield from diff_mappings("constraint", _constraints_of(old), _constraints_of(new))
+    yield from diff_mappings(
+        "constraint", comparable_constraints(old.constraints), comparable_constraints(new.constraints)
+    )
     for what in ("session_options", "provider_options"):
         ours = _options_of(old_package, getattr(old, what))
         yield from diff_mappings(what.rstrip("s").replace("_", " "), ours, _options_of(new_package, getattr(new, what)))
@@ -249,19 +250,6 @@ def _diff_variant_facts(
     additional = [_foreign(each.additional_metadata) for each in (old, new)]
     if additional[0] != additional[1]:
         yield Change(what="additional_metadata", old=additional[0], new=additional[1])
-
-
-def _constraints_of(variant: VariantInfo) -> dict[str, str | None]:
-    """The component generation has no architecture, and states no device for the CPU provider, which has but one."""
-    constraints = variant.constraints
-    ep = stated_ep(constraints.ep)
-    is_cpu = ep == CPU_EP and constraints.device is None
-    return {
-        "ep": ep,
-        "device": DeviceType.CPU.value if is_cpu else constraints.device,
-        "architecture": constraints.architecture,
-        "ep_compatibility_info": constraints.ep_compatibility_info,
-    }
 
 
 def _options_of(package: PackageInfo, options: Mapping[str, str]) -> dict[str, str]:

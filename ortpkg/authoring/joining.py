@@ -31,12 +31,13 @@ def join_variant(
     *,
     commit: Callable[[PackageChange], None],
     notify: Notify,
+    on_note: Notify,
     progress: Progress | None = None,
 ) -> bool:
     """Adds a new variant to ``component`` so that it shares weights; False, with nothing done, where it cannot.
 
-    ``notify`` is told how many bytes that saves, or why none. ``commit`` carries out a change; it is called twice where
-    the host's model has to be named before another one lies beside it.
+    ``on_note`` is told how many bytes that saves, ``notify`` why none. ``commit`` carries out a change; it is called
+    twice where the host's model has to be named before another one lies beside it.
 
     Raises ModelError where a model of the component, or the new one, is damaged; AuthoringError where the package holds
     symbolic links.
@@ -57,7 +58,7 @@ def join_variant(
     documents = adding_variant(package, component.name, prepared.name, entry)
     commit(PackageChange(documents=documents, new_directories={}, new_files=found.new_files))
     host = quoted(found.host.name)
-    notify(f"variant {quoted(prepared.name)} shares weights with {host}: {found.saved_nbytes} bytes saved")
+    on_note(f"variant {quoted(prepared.name)} shares weights with {host}: {found.saved_nbytes} bytes saved")
     return True
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.agreement import comparable_constraints, differences
 from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.merge_sidecars import MergedSidecars, merge_sidecars
@@ -191,7 +191,9 @@ class _Merger:
 
     def _difference(self, ours: VariantInfo, theirs: VariantInfo) -> str | None:
         """What is not the same of two variants of one name; None for nothing."""
-        for what in ("constraints", "session_options", "provider_options"):
+        if comparable_constraints(ours.constraints) != comparable_constraints(theirs.constraints):
+            return "its constraints"
+        for what in ("session_options", "provider_options"):
             if _stated(self._base, ours, what) != _stated(self._other, theirs, what):
                 return f"its {what.replace('_', ' ')}"
         mine, other = (_files_below(variant) for variant in (ours, theirs))
@@ -255,12 +257,10 @@ def _disagreement(existing: ComponentInfo, variant: VariantInfo) -> str:
     return "; ".join(differences(ours, theirs))
 
 
-def _stated(package: PackageInfo, variant: VariantInfo, what: str) -> object:
-    """A value of a variant, without what depends on where the package lies."""
-    value = getattr(variant, what)
-    if not isinstance(value, Mapping):
-        return value
-    return {key: text.replace(str(package.root), "") for key, text in value.items()}
+def _stated(package: PackageInfo, variant: VariantInfo, what: str) -> dict[str, str]:
+    """Options of a variant, without what depends on where the package lies."""
+    options: Mapping[str, str] = getattr(variant, what)
+    return {key: text.replace(str(package.root), "") for key, text in options.items()}
 
 
 def _files_below(variant: VariantInfo) -> dict[str, Path]:

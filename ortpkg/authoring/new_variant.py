@@ -19,6 +19,9 @@ from ortpkg.package.frozen import EMPTY
 from ortpkg.package.metadata_format import METADATA
 from ortpkg.package.package_info import Constraints
 from ortpkg.package.path_resolver import why_not_a_name, why_not_portable
+from ortpkg.session.safe_options import SAFE_SESSION_OPTIONS
+
+_CONFIG_ENTRY = "session."
 
 Notify = Callable[[str], None]
 """Told, a sentence each, what a user should know though it is no error."""
@@ -120,7 +123,7 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
     entry = VariantEntry(
         model_file=files.model_file,
         constraints=complete_constraints(given, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")),
-        session_options=_checked_options("session", wanted.session_options),
+        session_options=_checked_session_options(wanted.session_options),
         provider_options=_checked_options("provider", wanted.provider_options),
         metadata=variant_metadata(files.facts, files.nbytes),
     )
@@ -147,6 +150,17 @@ def _checked_options(what: str, options: Mapping[str, object]) -> Mapping[str, s
         if not key or not isinstance(value, str):
             raise UsageError(f"the {what} option {quoted(key)} is {quoted(value)}: keys and values are texts, e.g. '1'")
     return {key: str(value) for key, value in options.items()}
+
+
+def _checked_session_options(options: Mapping[str, object]) -> Mapping[str, str]:
+    """As they are to be kept. UsageError for the name of an attribute of SessionOptions, which is no config entry."""
+    for key in options:
+        if f"{_CONFIG_ENTRY}{key}" in SAFE_SESSION_OPTIONS:
+            raise UsageError(
+                f"the session option {quoted(key)} is an attribute of SessionOptions in programs; packages name config "
+                f"entries: write {quoted(_CONFIG_ENTRY + key)}"
+            )
+    return _checked_options("session", options)
 
 
 def _check_path_options(options: Mapping[str, str], files: VariantFiles) -> None:

@@ -94,6 +94,7 @@ def command(
             force=force,
             progress=progress,
             notify=output.warning,
+            on_note=output.note,
         )
     # Without a name it was the only one: the package had one, or none and has one now.
     extended = next(each for each in info.components if component in {None, each.name})

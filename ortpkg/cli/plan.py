@@ -194,14 +194,17 @@ def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_mem
 
 
 def _memory_summary(graph: GraphPlan) -> str:
+    weights = f"weights {nbytes_text(graph.weight_nbytes)}"
+    unknown = f"the sizes of {graph.unknown_count} values are known only in a run (--dim fixes symbolic dimensions)"
+    if graph.unknown_count and not graph.unshared_nbytes:
+        return f"memory pattern: peak unknown; {weights}; {unknown}"
+    at_least = "at least " if graph.unknown_count else ""
     text = (
-        f"memory pattern: peak {nbytes_text(graph.peak_nbytes)}, {graph.overhead_percent:.1f} % above the least that "
-        f"this order needs ({nbytes_text(graph.least_possible_nbytes)}); without sharing "
-        f"{nbytes_text(graph.unshared_nbytes)}; weights {nbytes_text(graph.weight_nbytes)}"
+        f"memory pattern: peak {at_least}{nbytes_text(graph.peak_nbytes)}, {graph.overhead_percent:.1f} % above the "
+        f"least that this order needs ({nbytes_text(graph.least_possible_nbytes)}); without sharing "
+        f"{nbytes_text(graph.unshared_nbytes)}; {weights}"
     )
-    if graph.unknown_count:
-        text += f"; the sizes of {graph.unknown_count} values are known only in a run (--dim fixes symbolic dimensions)"
-    return text
+    return f"{text}; {unknown}" if graph.unknown_count else text
 
 
 def _node_row(node: PlannedNode) -> tuple[object, ...]:

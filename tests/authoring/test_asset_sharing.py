@@ -129,6 +129,17 @@ def test_components_share_an_asset_and_later_variants_join_it(package: Path, mod
     assert len(outputs_with_the_option(package)) == 4
 
 
+def test_equal_weights_that_cannot_be_shared_are_not_denied(package: Path, models: dict[str, Path]) -> None:
+    remove_variant(package, "a")
+    add_variant(package, models["b"], variant="joined", ep="qnn", share_weights=True, notify=no_notes)
+    told: list[str] = []
+
+    add_variant(package, models["b"], variant="n", ep="dml", share_weights="shared-assets", notify=told.append)
+
+    reason = "has the same, but its folder is that of another variant too"
+    assert [text for text in told if "shares" in text] == [f"variant 'n' shares no weights: variant 'b' {reason}"]
+
+
 def test_an_asset_goes_with_the_last_variant_that_uses_it(package: Path, models: dict[str, Path]) -> None:
     add_variant(package, models["c"], variant="c", ep="cuda", notify=no_notes)
     dedup(package, layout="shared-assets")

@@ -215,3 +215,10 @@ def test_a_universal_package_says_everything_twice_but_the_device_of_the_cpu(
             "executor_info": {"ort": {"model_file": "c.onnx", "session_options": options}},
         },
     }
+
+
+def test_an_attribute_of_session_options_is_no_session_option(tmp_path: Path, make_model: ModelMaker) -> None:
+    model = NewVariant(model=make_model(), session_options={"intra_op_num_threads": "1"})
+
+    with pytest.raises(UsageError, match=r"'intra_op_num_threads' is an .*: write 'session\.intra_op_num_threads'"):
+        create(tmp_path / "p", [model])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ortpkg.authoring.create import add_variant, create
+from ortpkg.authoring.diff import diff
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
@@ -75,6 +76,15 @@ def test_what_both_have_is_there_once(tmp_path: Path, make_model: ModelMaker) ->
     assert names_of(merged) == {"model": ["cpu", "x", "y"]}
     with pytest.raises(AuthoringError, match=r"has all of .* already; nothing was changed"):
         merge(merged.root, b.root)
+
+
+def test_no_device_and_the_cpu_are_the_same_to_the_cpu_provider(tmp_path: Path, make_model: ModelMaker) -> None:
+    model = make_model("same")
+    a = create(tmp_path / "a", [NewVariant(model=model, ep="cpu")], name="m", form="metadata").root
+    b = create(tmp_path / "b", [NewVariant.for_cpu(model)], name="m", form="metadata").root
+
+    assert diff(a, b).is_equal
+    assert names_of(merge(a, b, output=tmp_path / "both")) == {"model": ["same"]}
 
 
 def test_components_of_other_names_join(tmp_path: Path, make_model: ModelMaker) -> None:

@@ -53,6 +53,14 @@ def test_memory_is_listed_and_drawn(ortpkg: RunCommand, tmp_path: Path) -> None:
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
+def test_a_peak_that_only_a_run_can_tell_is_called_unknown(ortpkg: RunCommand) -> None:
+    words = ("plan", DIGITS, "--variant", "cpu-fp32")
+    unknown, known = ortpkg(*words).out, ortpkg(*words, "--dim", "batch=8").out
+    assert "memory pattern: peak unknown; weights " in unknown
+    assert "0 B" not in unknown
+    assert "peak unknown" not in known
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
