@@ -22,7 +22,8 @@ from ortpkg.errors.findings import Finding as Finding
 from ortpkg.errors.findings import Severity as Severity
 from ortpkg.errors.findings import printable as printable
 from ortpkg.errors.findings import quoted as quoted
-from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidGraph, NotImplemented
+from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidGraph
+from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
 
 if TYPE_CHECKING:
     from ortpkg.selection.verdict import Selection
@@ -251,7 +252,7 @@ class InvalidGraphError(ModelError, Fail):
     code = StatusCode.INVALID_GRAPH
 
 
-class KernelNotFoundError(ModelError, NotImplemented, InvalidGraph, Fail):
+class KernelNotFoundError(ModelError, OrtNotImplemented, InvalidGraph, Fail):
     """No execution provider of the session has a kernel for a node.
 
     Its status is FAIL, as ONNX Runtime's design documents have it (P15, M03; ADR 20). onnxruntime says NOT_IMPLEMENTED,

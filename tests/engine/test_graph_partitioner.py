@@ -10,7 +10,7 @@ import pytest
 
 from ortpkg.engine.graph_partitioner import PartitionResult, find_kernels, partition_graph
 from ortpkg.errors import CompileError, ExecutionProviderError, KernelNotFoundError, StatusCode
-from ortpkg.errors.onnxruntime_exceptions import NotImplemented
+from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.shape_inference import infer_types
@@ -216,7 +216,7 @@ def test_node_without_any_kernel_is_an_error_with_operator_opset_and_types() -> 
     ) as caught:
         find_kernels(graph, [provider], result.fused)
     assert (caught.value.code, caught.value.op_type) == (StatusCode.FAIL, "Frobnicate")
-    assert isinstance(caught.value, NotImplemented), "as onnxruntime has it"
+    assert isinstance(caught.value, OrtNotImplemented), "as onnxruntime has it"
 
 
 def test_graphs_inside_nodes_are_partitioned_too() -> None:
