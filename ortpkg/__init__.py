@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ortpkg.authoring.new_variant import NewVariant
     from ortpkg.authoring.package_checks import validate
     from ortpkg.authoring.slim import slim
+    from ortpkg.kernels.custom_ops import CustomOp, custom_op, register_custom_ops, unregister_custom_ops
+    from ortpkg.kernels.operator_support import has_kernel
     from ortpkg.session.environment import (
         create_and_register_allocator,
         create_and_register_allocator_v2,
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
 #: Public name → the module that has it.
 _LAZY: dict[str, str] = {
     "ComponentModel": "ortpkg.api.model_package",
+    "CustomOp": "ortpkg.kernels.custom_ops",
     "DedupReport": "ortpkg.authoring.dedup",
     "ExecutionMode": "ortpkg.session.options",
     "ExecutionOrder": "ortpkg.session.onnxruntime_enums",
@@ -113,6 +116,7 @@ _LAZY: dict[str, str] = {
     "create": "ortpkg.authoring.create",
     "create_and_register_allocator": "ortpkg.session.environment",
     "create_and_register_allocator_v2": "ortpkg.session.environment",
+    "custom_op": "ortpkg.kernels.custom_ops",
     "dedup": "ortpkg.authoring.dedup",
     "diff": "ortpkg.authoring.diff",
     "disable_telemetry_events": "ortpkg.session.environment",
@@ -129,6 +133,7 @@ _LAZY: dict[str, str] = {
     "get_model_compatibility_for_ep_devices": "ortpkg.session.environment",
     "get_version_string": "ortpkg.session.environment",
     "has_collective_ops": "ortpkg.session.environment",
+    "has_kernel": "ortpkg.kernels.operator_support",
     "init_package": "ortpkg.authoring.create",
     "merge": "ortpkg.authoring.merge",
     "migrate_check": "ortpkg.authoring.migration",
@@ -136,6 +141,7 @@ _LAZY: dict[str, str] = {
     "preload_dlls": "ortpkg.session.environment",
     "print_debug_info": "ortpkg.session.environment",
     "record_digests": "ortpkg.api.verify",
+    "register_custom_ops": "ortpkg.kernels.custom_ops",
     "register_execution_provider_library": "ortpkg.session.environment",
     "remove_variant": "ortpkg.authoring.create",
     "set_default_logger_severity": "ortpkg.session.environment",
@@ -144,6 +150,7 @@ _LAZY: dict[str, str] = {
     "set_seed": "ortpkg.session.environment",
     "slim": "ortpkg.authoring.slim",
     "unpack": "ortpkg.api.archive",
+    "unregister_custom_ops": "ortpkg.kernels.custom_ops",
     "unregister_execution_provider_library": "ortpkg.session.environment",
     "validate": "ortpkg.authoring.package_checks",
     "verify": "ortpkg.api.verify",
@@ -151,6 +158,7 @@ _LAZY: dict[str, str] = {
 
 __all__ = [
     "ComponentModel",
+    "CustomOp",
     "DedupReport",
     "ExecutionMode",
     "ExecutionOrder",
@@ -189,6 +197,7 @@ __all__ = [
     "create_and_register_allocator",
     "create_and_register_allocator_v2",
     "cuda_version",
+    "custom_op",
     "dedup",
     "devices",
     "diff",
@@ -207,6 +216,7 @@ __all__ = [
     "get_model_compatibility_for_ep_devices",
     "get_version_string",
     "has_collective_ops",
+    "has_kernel",
     "init_package",
     "merge",
     "migrate_check",
@@ -215,6 +225,7 @@ __all__ = [
     "preload_dlls",
     "print_debug_info",
     "record_digests",
+    "register_custom_ops",
     "register_execution_provider_library",
     "remove_variant",
     "set_default_logger_severity",
@@ -223,6 +234,7 @@ __all__ = [
     "set_seed",
     "slim",
     "unpack",
+    "unregister_custom_ops",
     "unregister_execution_provider_library",
     "validate",
     "verify",

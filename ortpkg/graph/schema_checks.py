@@ -57,6 +57,11 @@ def _formals_of(domain: str, op_type: str, opset: int) -> _Formals | None:
     )
 
 
+def forget_formals() -> None:
+    """Reads definitions anew: one came or went."""
+    _formals_of.cache_clear()
+
+
 def verify_schemas(graph: Graph) -> None:
     """Raises InvalidGraphError, naming the node, for one that its operator's definition does not allow.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import onnx
 import onnx.shape_inference
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.errors import InvalidGraphError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Initializer
 from ortpkg.graph.inference_guards import CRASHES_ON_UNTYPED, all_graphs, hide_nodes_that_crash, verify_equations
 from ortpkg.graph.inference_sizes import infer_following_data
@@ -115,6 +115,8 @@ def _infer(model: Model, *, only_undefined_operators: bool) -> tuple[_Inferred |
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info(_NAMES_IN_USE, int(ElementType.FLOAT), names))
     try:
         inferred = infer_following_data(proto)
+    except OrtpkgError:  # an operator of one's own refuses the shapes of its inputs
+        raise
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
         _log.info("shape inference failed: %s", quoted(error))
         return None, hidden_count

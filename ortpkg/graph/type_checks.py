@@ -41,6 +41,11 @@ def _formals_of(domain: str, op_type: str, version: int) -> tuple[_Formal, ...]:
     )
 
 
+def forget_input_types() -> None:
+    """Reads definitions anew: one came or went."""
+    _formals_of.cache_clear()
+
+
 def verify_types(graph: Graph) -> None:
     """Raises InvalidGraphError, naming the node, where its inputs, or what branches give, have types that do not fit.
 

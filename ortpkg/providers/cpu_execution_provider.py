@@ -11,6 +11,7 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.kernels.custom_op_kernel import find_custom_kernel
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.reference_kernels import find_reference_kernel
 from ortpkg.providers.execution_provider import ExecutionProvider
@@ -39,6 +40,8 @@ class CPUExecutionProvider(ExecutionProvider):
         return self._registry
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
-        """A kernel of ours, else the reference implementation's."""
+        """A kernel of ours, else one that the program registered, else the reference implementation's."""
         found = self._registry.try_find_kernel(node, types)
+        if found is None:
+            found = find_custom_kernel(node)
         return found if found is not None else find_reference_kernel(node, {node.domain: node.since_version})
