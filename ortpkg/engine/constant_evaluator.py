@@ -45,8 +45,11 @@ class ConstantEvaluator:
     """Evaluates nodes with the kernels of a session's providers."""
 
     def __init__(self, providers: Sequence[ExecutionProvider], *, memory_limit_nbytes: int) -> None:
-        """``memory_limit_nbytes``: most bytes that the outputs of one node may take."""
-        self._providers = providers
+        """``memory_limit_nbytes``: most bytes that the outputs of one node may take.
+
+        Providers whose memory the CPU cannot read have no part in it: constants are arrays.
+        """
+        self._providers = [each for each in providers if each.create_allocator().is_host_accessible]
         self._limit = memory_limit_nbytes
 
     def __call__(self, graph: Graph, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
 from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, OutputSlot, empty_views
-from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
+from ortpkg.engine.execution_plan import ABSENT, CPU_DEVICE, ExecutionPlan
+from ortpkg.engine.memories import Memories
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.run_gate import RunGate
@@ -45,6 +46,7 @@ class ExecutableGraph:
         entry: the gate as a context manager, of no effect where there is none.
         traces_runs: whether the first run of a new signature is traced for a pattern (dynamic shapes).
         no_views: what a frame without a workspace has for views.
+        allocate_block, copy_within: of the providers' allocators.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class ExecutableGraph:
         pool: WorkspacePool | None = None,
         traces_runs: bool = False,
         gate: RunGate | None = None,
+        memories: Memories | None = None,
     ) -> None:
         self.plan = plan
         self.allocation = allocation
@@ -69,6 +72,9 @@ class ExecutableGraph:
         self.entry: AbstractContextManager[None] = nullcontext() if gate is None else gate
         self.no_views = empty_views(len(plan.values))
         self.instructions = make_instructions(plan, allocation, computes)
+        self._memories = Memories({}) if memories is None else memories
+        self.allocate_block = self._memories.allocate
+        self.copy_within = self._memories.copy
         self._execute = execute
         self._template: list[Value] = [None] * (len(plan.values) + 1)
         for index, constant in constants.items():
@@ -146,6 +152,7 @@ def make_instructions(
 
     Raises ModelError (FAIL) where a step's kernel is nothing that could be called (P15).
     """
+    outputs = frozenset(plan.outputs)
     shared = {value.reused_buffer for value in allocation.values if value.alloc_kind is AllocKind.REUSE}
     instructions = []
     for number, (step, compute) in enumerate(zip(plan.steps, computes, strict=True)):
@@ -159,12 +166,15 @@ def make_instructions(
         slots = []
         for position, index in enumerate(step.outputs):
             if index == ABSENT:
-                slots.append(OutputSlot(ABSENT, AllocKind.ALLOCATE_OUTPUT, ABSENT, takes_buffer=False, is_alias=False))
+                unseen = None if step.device.is_host_accessible or position in step.kernel.host_outputs else step.device
+                slots.append(OutputSlot(ABSENT, AllocKind.ALLOCATE_OUTPUT, ABSENT, False, False, unseen))
                 continue
             value = allocation.values[index]
             buffer = value.reused_buffer
             takes_buffer = buffer in shared and buffer in allocation.buffers
-            slots.append(OutputSlot(index, value.alloc_kind, buffer, takes_buffer, is_alias=position in aliased))
+            is_plain = value.location == CPU_DEVICE or index in outputs
+            device = None if is_plain else value.location
+            slots.append(OutputSlot(index, value.alloc_kind, buffer, takes_buffer, position in aliased, device))
         instructions.append(
             Instruction(
                 compute=compute,

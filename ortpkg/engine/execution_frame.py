@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.engine.execution_plan import ABSENT
+from ortpkg.engine.execution_plan import ABSENT, OrtDevice
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
+from ortpkg.engine.workspace import Workspace, tensor_at
 from ortpkg.errors import (
     CancelledError,
     LimitExceededError,
@@ -28,11 +28,11 @@ from ortpkg.errors import (
     printable,
     quoted,
 )
+from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Compute, Tensor, Value
 
 if TYPE_CHECKING:
     from ortpkg.engine.executable_graph import ExecutableGraph
-    from ortpkg.engine.workspace import Workspace
 
 #: Smaller arrays do not count towards a run's memory limit.
 LEAST_COUNTED_NBYTES = 1 << 16
@@ -50,6 +50,7 @@ class OutputSlot(NamedTuple):
         buffer: the value whose buffer it lies in.
         takes_buffer: without a pattern, whether an earlier or later value lies in the same buffer.
         is_alias: whether the kernel may hand back a view of its input.
+        device: the memory that its provider's allocator hands out; None for plain arrays of numpy.
     """
 
     value_index: int
@@ -57,6 +58,7 @@ class OutputSlot(NamedTuple):
     buffer: int
     takes_buffer: bool
     is_alias: bool
+    device: OrtDevice | None = None
 
 
 class Instruction(NamedTuple):
@@ -86,7 +88,7 @@ class NodeContext:
 
     def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
         slot = self.instruction.outputs[index]
-        array = self._frame.views[slot.value_index]
+        array: Tensor | None = self._frame.views[slot.value_index]
         if array is None or array.shape != shape or array.dtype != dtype:
             array = self._frame.allocate(slot, tuple(shape), np.dtype(dtype), self.instruction.step)
         self.handed.append(array)
@@ -149,17 +151,18 @@ class ExecutionFrame:
         self._charges: dict[int, int] = {}
         self.control = control
         self.values = values
-        self.views: Sequence[Tensor | None] = graph.no_views if workspace is None else workspace.views
+        self.views: Sequence[Any] = graph.no_views if workspace is None else workspace.views
         self.is_bookkeeping = tracer is not None
         if tracer is not None:
             for index, value in enumerate(values):
-                if isinstance(value, np.ndarray):
+                if isinstance(value, np.ndarray | DeviceTensor):
                     tracer.trace_existing(index, value.nbytes)
 
     # --- memory ------------------------------------------------------------------------------------------------------
 
     def allocate(self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int) -> Tensor:
-        """A C-contiguous array for an output: from the pattern first, else by its kind (M19).
+        """A C-contiguous array for an output: from the pattern first, else by its kind (M19); a DeviceTensor in memory
+        that the CPU cannot read.
 
         Raises LimitExceededError before anything is allocated, PlanVerificationError (FAIL) for a kind that no output
         can have.
@@ -171,7 +174,7 @@ class ExecutionFrame:
         if slot.kind is AllocKind.ALLOCATE_OUTPUT or slot.value_index == ABSENT or dtype.hasobject or is_viewed:
             if is_viewed and self._tracer is not None:
                 self._tracer.trace_reuse(slot.value_index, nbytes, step)
-            return self._allocate_new(slot.value_index, nbytes, shape, dtype)
+            return self._allocate_new(slot, nbytes, shape, dtype)
         if slot.kind not in _PLANNED_KINDS:
             kind = getattr(slot.kind, "value", slot.kind)
             raise PlanVerificationError(
@@ -182,22 +185,27 @@ class ExecutionFrame:
             trace = self._tracer.trace_reuse if slot.kind is AllocKind.REUSE else self._tracer.trace_allocation
             trace(slot.value_index, nbytes, step)
         if self._workspace is not None and self._workspace.has_room(slot.value_index, nbytes):
-            return self._workspace.cut(slot.value_index, shape, dtype)
+            found: Tensor = self._workspace.cut(slot.value_index, shape, dtype)
+            return found
         if slot.takes_buffer:
             buffer = self._buffers.get(slot.buffer)
             if buffer is not None and buffer.nbytes == nbytes:
                 return _as_shaped(buffer, shape, dtype)
-        array = self._allocate_new(slot.value_index, nbytes, shape, dtype)
+        array = self._allocate_new(slot, nbytes, shape, dtype)
         if slot.takes_buffer and slot.buffer not in self._buffers and self._workspace is None:
             self._buffers[slot.buffer] = array
             self._charges[slot.buffer] = self._charges.pop(slot.value_index, 0)
         self.is_bookkeeping = True
         return array
 
-    def _allocate_new(self, value_index: int, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    def _allocate_new(self, slot: OutputSlot, nbytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
         if nbytes >= LEAST_COUNTED_NBYTES:
-            self._charge(value_index, nbytes)
-        return np.empty(shape, dtype)
+            self._charge(slot.value_index, nbytes)
+        if slot.device is None or dtype.hasobject:
+            return np.empty(shape, dtype)
+        block = self._graph.allocate_block(slot.device, max(nbytes, 1))
+        tensor: Tensor = tensor_at(slot.device, block, 0, shape, dtype)
+        return tensor
 
     def _charge(self, value_index: int, nbytes: int) -> None:
         self.control.charge(nbytes)
@@ -249,6 +257,8 @@ class ExecutionFrame:
 
     def _adopt(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
         """A result that may not be the array that the frame handed out: made safe to keep, and counted."""
+        if type(value) is DeviceTensor or (slot.device is not None and not slot.device.is_host_accessible):
+            return self._adopt_far(context, slot, value)
         if isinstance(value, np.generic):
             return np.asarray(value)
         if not isinstance(value, np.ndarray):
@@ -267,6 +277,35 @@ class ExecutionFrame:
             self._charge(slot.value_index, value.nbytes)
             self.is_bookkeeping = True
         return value
+
+    def _adopt_far(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
+        """As :meth:`_adopt`, where the value or its place lies in memory that the CPU cannot read.
+
+        TypeError or ValueError where it lies in another memory than the plan says, and all that reads it expects.
+        """
+        if value is None:
+            return None
+        expected = "of the CPU" if slot.device is None else repr(slot.device.name)
+        if not isinstance(value, DeviceTensor):
+            raise TypeError(f"the kernel returned {type(value).__name__} where a tensor in memory {expected} belongs")
+        if slot.device is None or value.memory != slot.device.name:
+            raise ValueError(f"the kernel returned {value}, where the value lies in memory {expected}")
+        if any(value is tensor for tensor in context.handed) or (slot.is_alias and slot.kind is AllocKind.REUSE):
+            return value
+        if any(value.shares_bytes_with(argument) for argument in context.arguments):
+            return self._copied_far(slot, value)
+        if value.nbytes >= LEAST_COUNTED_NBYTES:
+            self._charge(slot.value_index, value.nbytes)
+            self.is_bookkeeping = True
+        return value
+
+    def _copied_far(self, slot: OutputSlot, value: DeviceTensor) -> Value:
+        """A tensor of its own in the same memory."""
+        assert slot.device is not None
+        copy: Any = self._allocate_new(slot, value.nbytes, value.shape, value.dtype)
+        self._graph.copy_within(slot.device, value, copy)
+        self.is_bookkeeping = True
+        return copy
 
     def fetch_all(self, indices: Sequence[int]) -> list[Value]:
         """The outputs in that order; one that is asked for twice is two arrays."""
@@ -314,6 +353,8 @@ def _as_shaped(buffer: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> 
     """The same bytes under another shape and element type of the same total size."""
     if buffer.shape == shape and buffer.dtype == dtype:
         return buffer
+    if isinstance(buffer, DeviceTensor):
+        return cast(Tensor, buffer.viewed_as(shape, dtype))
     if not buffer.nbytes:
         return np.empty(shape, dtype)
     return np.ndarray(shape, dtype, buffer=buffer.reshape(-1).view(np.uint8).data)
@@ -350,6 +391,6 @@ def _copy(value: Value) -> Value:
     return value
 
 
-def empty_views(count: int) -> Sequence[npt.NDArray[Any] | None]:
+def empty_views(count: int) -> Sequence[Tensor | None]:
     """The views of a frame without a workspace: none, for ``count`` values and the absent one."""
     return (None,) * (count + 1)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ortpkg.errors import InvalidGraphError, ModelError, quoted
-from ortpkg.graph.graph import Node
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.execution_provider import GraphViewer
 
@@ -21,10 +22,17 @@ ABSENT = -1
 
 @dataclass(frozen=True, slots=True)
 class OrtDevice:
-    """Where a value lies: the name of a memory, and how blocks and offsets in it are aligned (bytes, M24)."""
+    """Where a value lies: a memory.
+
+    Attributes:
+        name: of the memory.
+        alignment: of blocks and of offsets in them, in bytes (M24).
+        is_host_accessible: whether the CPU reads and writes it; else values get there and back in copy nodes (D08).
+    """
 
     name: str = "Cpu"
     alignment: int = 64
+    is_host_accessible: bool = True
 
 
 CPU_DEVICE = OrtDevice()
@@ -73,7 +81,7 @@ class NodeStep:
 
     Attributes:
         node_index, node_name, op_type: which node.
-        provider: the execution provider that runs it; ``device`` is where its outputs lie.
+        provider: the execution provider that runs it; ``device`` is its memory.
         kernel: its kernel's definition (with what the planner may do around it).
         inputs, outputs: value indices; :data:`ABSENT` for one left out.
         implicit_inputs: outer values that its sub-graphs use, as value indices of this graph.
@@ -100,6 +108,7 @@ class ExecutionPlan:
         inputs, outputs, initializers: value indices of the graph's interface and weights.
         outer_values: in a sub-graph, values of graphs around it that it (or a graph inside it) uses.
         locations: the device of each value, by value index.
+        may_cross: whether each value can lie in memory that the CPU cannot read: tensors of numbers, by value index.
     """
 
     steps: tuple[NodeStep, ...]
@@ -109,11 +118,18 @@ class ExecutionPlan:
     initializers: tuple[int, ...]
     outer_values: tuple[int, ...]
     locations: tuple[OrtDevice, ...]
+    may_cross: tuple[bool, ...]
 
     @property
     def execution_order(self) -> tuple[int, ...]:
         """Node indices in execution order."""
         return tuple(step.node_index for step in self.steps)
+
+    def memory_of_input(self, step: NodeStep, slot: int) -> OrtDevice:
+        """In which memory the kernel of ``step`` takes its input: its provider's, or the CPU's."""
+        if step.device.is_host_accessible or slot in step.kernel.host_inputs or not self.may_cross[step.inputs[slot]]:
+            return CPU_DEVICE
+        return step.device
 
     @property
     def devices(self) -> tuple[OrtDevice, ...]:
@@ -127,15 +143,25 @@ def implicit_inputs_of(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def may_cross(graph: Graph, value: str) -> bool:
+    """Whether ``value`` can lie in memory that the CPU cannot read: a tensor of numbers, or of a type nobody knows."""
+    found = graph.type_of(value)
+    return found is None or (isinstance(found, TensorType) and found.element_type is not ElementType.STRING)
+
+
 def create_execution_plan(
-    viewer: GraphViewer, devices: Mapping[str, OrtDevice], kernels: Mapping[int, KernelDef]
+    viewer: GraphViewer,
+    devices: Mapping[str, OrtDevice],
+    kernels: Mapping[int, KernelDef],
+    given: Mapping[str, OrtDevice] | None = None,
 ) -> ExecutionPlan:
     """Plans the execution of a partitioned graph (M01).
 
     Args:
         viewer: the graph with its nodes in topological order (Kahn's algorithm, M02).
-        devices: execution provider name → the device on which its outputs lie.
+        devices: execution provider name → its memory.
         kernels: node index → kernel definition.
+        given: where constants and outer values lie that are not in the CPU's memory.
 
     Raises:
         ModelError: FAIL, a node has no kernel or no provider of the session (M03).
@@ -150,11 +176,8 @@ def create_execution_plan(
             if name:
                 values.add(name)
     steps = tuple(_step(node, values, devices, kernels) for node in viewer.nodes)
-    locations = [CPU_DEVICE] * len(values)
-    for step in steps:
-        for index in step.outputs:
-            if index != ABSENT:
-                locations[index] = step.device
+    crossing = tuple(may_cross(graph, values.name_of(index)) for index in range(len(values)))
+    locations = _locations(steps, values, given or {}, crossing)
     return ExecutionPlan(
         steps=steps,
         values=values,
@@ -162,8 +185,50 @@ def create_execution_plan(
         outputs=_indices(values, graph.outputs),
         initializers=_indices(values, (name for name in graph.initializers if name not in graph.inputs)),
         outer_values=_indices(values, outer),
-        locations=tuple(locations),
+        locations=tuple(_near_their_readers(steps, locations, graph, values)),
+        may_cross=crossing,
     )
+
+
+def _locations(
+    steps: Sequence[NodeStep], values: OrtValueNameIdxMap, given: Mapping[str, OrtDevice], crossing: Sequence[bool]
+) -> list[OrtDevice]:
+    """Each value in the memory of the provider that makes it; one that *is* an input, where that lies."""
+    locations = [given.get(values.name_of(index), CPU_DEVICE) for index in range(len(values))]
+    for step in steps:
+        aliases = {output: step.inputs[source] for source, output in step.kernel.alias if source < len(step.inputs)}
+        for slot, index in enumerate(step.outputs):
+            if index == ABSENT:
+                continue
+            source = aliases.get(slot, ABSENT)
+            if source != ABSENT:
+                locations[index] = locations[source]
+            elif step.device.is_host_accessible or (slot not in step.kernel.host_outputs and crossing[index]):
+                locations[index] = step.device
+    return locations
+
+
+def _near_their_readers(
+    steps: Sequence[NodeStep], locations: list[OrtDevice], graph: Graph, values: OrtValueNameIdxMap
+) -> list[OrtDevice]:
+    """Moves a value that all memories share to that of its only reader, so that its allocator gives the place (D08)."""
+    if all(step.device == CPU_DEVICE for step in steps):
+        return locations
+    readers: dict[int, set[OrtDevice]] = {}
+    movable: set[int] = set()
+    for step in steps:
+        aliased = {output for _, output in step.kernel.alias}
+        made = (index for slot, index in enumerate(step.outputs) if index != ABSENT and slot not in aliased)
+        if step.kernel.uses_output_buffer:
+            movable.update(index for index in made if not graph.is_output(values.name_of(index)))
+        for index in (*step.inputs, *step.implicit_inputs):
+            if index != ABSENT:
+                readers.setdefault(index, set()).add(step.device if index in step.inputs else CPU_DEVICE)
+    for index in sorted(movable):
+        (reader, *others) = readers.get(index, {CPU_DEVICE})
+        if not others and reader != CPU_DEVICE and reader.is_host_accessible and locations[index].is_host_accessible:
+            locations[index] = reader
+    return locations
 
 
 def _verify_made(viewer: GraphViewer, outer: Sequence[str]) -> None:
@@ -191,6 +256,8 @@ def _step(
     if device is None:
         given = quoted(node.execution_provider)
         raise ModelError(f"{node} is assigned to {given}, which the session does not have", node_name=node.name)
+    if node.subgraphs and not device.is_host_accessible:
+        device = CPU_DEVICE  # what control flow hands in and out of sub-graphs is the engine's
     return NodeStep(
         node_index=node.index,
         node_name=node.name,

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ortpkg.engine.device_copies import copy_kernel_def, is_copy
 from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
 from ortpkg.engine.transformers.insert_cast import widen_nodes, widenable_nodes, widened_types
 from ortpkg.errors import (
@@ -132,6 +133,9 @@ def find_kernels(
     for node in graph.nodes:
         if node in fused:
             kernels[node.index] = fused_kernel_def(node)
+            continue
+        if is_copy(node):
+            kernels[node.index] = copy_kernel_def(node)
             continue
         types = constraint_types(graph, node)
         assigned = by_name.get(node.execution_provider)

@@ -1,4 +1,5 @@
-"""Proves that a plan is safe: no two live values share bytes, and every use lies within the value's lifetime.
+"""Proves that a plan is safe: no two live values share bytes, every use lies within the value's lifetime, and no kernel
+is handed a value in memory that it does not read.
 
 It shares no code with the planner: lifetimes are computed anew, backwards from the uses, and sharing is judged by byte
 ranges only. What it allows are the two ways in which sharing is meant: an output that *is* its input under another
@@ -53,12 +54,14 @@ class _Verifier:
 
     def verify(self) -> None:
         self._verify_pattern_bounds()
+        self._verify_interface()
         live: dict[int, _Range] = {}
         known = {*self._plan.inputs, *self._plan.initializers, *self._plan.outer_values}
         for index in known:
             live[index] = self._range_of(index)
         for number, step in enumerate(self._plan.steps):
             self._verify_uses(number, step, known)
+            self._verify_memories(number, step)
             for slot, index in enumerate(step.outputs):
                 if index == ABSENT:
                     continue
@@ -81,6 +84,23 @@ class _Verifier:
             ends = [*counter.ends, float("inf")]
             if not any(start <= number <= end for start, end in zip(counter.starts, ends, strict=False)):
                 raise self._error(index, f"is used at step {number}, outside its planned lifetime ({counter})")
+
+    def _verify_interface(self) -> None:
+        """What a graph is given and hands out lies in memory that the CPU reads."""
+        for index in (*self._plan.inputs, *self._plan.outputs):
+            if not self._plan.locations[index].is_host_accessible:
+                raise self._error(index, f"is given or handed out in memory {quoted(self._plan.locations[index].name)}")
+
+    def _verify_memories(self, number: int, step: NodeStep) -> None:
+        """Each input lies where the kernel reads it: in its provider's memory, or the CPU's where it says so."""
+        for slot, index in enumerate(step.inputs):
+            if index == ABSENT:
+                continue
+            lies, reads = self._plan.locations[index], self._plan.memory_of_input(step, slot)
+            if lies != reads and not (lies.is_host_accessible and reads.is_host_accessible):
+                raise self._error(
+                    index, f"lies in memory {quoted(lies.name)}, but is read at step {number} in {quoted(reads.name)}"
+                )
 
     def _verify_birth(self, number: int, step: NodeStep, slot: int, index: int, live: dict[int, _Range]) -> None:
         """Nothing that is still needed may share bytes with a value that is written now."""
@@ -135,13 +155,16 @@ class _Verifier:
         owner = value.reused_buffer
         if self._allocation.values[owner].reused_buffer != owner:
             raise self._error(index, f"lies in the buffer of {self._name(owner)}, which has none of its own")
+        home = self._allocation.values[owner].location
+        if value.location != home and not (value.location.is_host_accessible and home.is_host_accessible):
+            raise self._error(index, f"lies in the buffer of {self._name(owner)}, which is in another memory")
         if value.alloc_kind is not AllocKind.REUSE and owner != index:
             raise self._error(index, f"is {value.alloc_kind.value}, but lies in the buffer of {self._name(owner)}")
-        pattern = self._patterns.pattern_of(value.location) if self._patterns is not None else None
+        pattern = self._patterns.pattern_of(home) if self._patterns is not None else None
         offset = pattern.offset_of(owner) if pattern is not None else None
         if pattern is None or offset is None:
             return _Range(("buffer", owner), 0, 1)
-        return _Range(value.location, offset, offset + pattern.sizes[owner])
+        return _Range(home, offset, offset + pattern.sizes[owner])
 
     def _overlap(self, index: int, extent: _Range) -> bool:
         return index != ABSENT and self._range_of(index).shares_bytes_with(extent)

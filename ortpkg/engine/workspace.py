@@ -14,17 +14,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.execution_plan import OrtDevice
 from ortpkg.engine.memory_pattern import MemoryPatternGroup
 from ortpkg.errors import PlanVerificationError
+from ortpkg.kernels.device_tensor import DeviceTensor
 
 #: So many sets of input shapes keep their pattern and their blocks; the one not used for longest goes first.
 MOST_SIGNATURES = 8
 
-AllocateBlock = Callable[[OrtDevice, int], npt.NDArray[np.uint8]]
+#: A block of a device's memory: an array of bytes where the CPU reads it, else what its allocator understands.
+AllocateBlock = Callable[[OrtDevice, int], Any]
+
+
+def tensor_at(location: OrtDevice, block: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """The tensor at ``offset`` of a block: an array, or a DeviceTensor where the CPU cannot read the memory."""
+    if not location.is_host_accessible:
+        return DeviceTensor(memory=location.name, block=block, offset=offset, shape=shape, dtype=dtype)
+    return np.ndarray(shape, dtype, buffer=block, offset=offset)
 
 
 class Workspace:
@@ -46,7 +54,7 @@ class Workspace:
             for location, pattern in zip(patterns.locations, patterns.patterns, strict=True)
             if pattern.peak_size
         }
-        self.views: list[npt.NDArray[Any] | None] = [None] * len(allocation.values)
+        self.views: list[Any] = [None] * len(allocation.values)
         self.nbytes = patterns.peak_size
 
     def has_room(self, value_index: int, nbytes: int) -> bool:
@@ -55,8 +63,8 @@ class Workspace:
         pattern = self.patterns.pattern_of(value.location)
         return pattern is not None and 0 < nbytes <= pattern.sizes.get(value.reused_buffer, 0)
 
-    def cut(self, value_index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """The array of a value for which there is room, in its place in the block (M17).
+    def cut(self, value_index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """The tensor of a value for which there is room, in its place in the block (M17).
 
         Raises PlanVerificationError where the pattern has no place for the value.
         """
@@ -67,9 +75,9 @@ class Workspace:
         offset = pattern.offset_of(value.reused_buffer)
         if offset is None:
             raise PlanVerificationError(f"the memory pattern has no offset for value {value_index}")
-        array: npt.NDArray[Any] = np.ndarray(shape, dtype, buffer=self._blocks[value.location], offset=offset)
-        self.views[value_index] = array
-        return array
+        tensor = tensor_at(value.location, self._blocks[value.location], offset, shape, dtype)
+        self.views[value_index] = tensor
+        return tensor
 
 
 @dataclass(slots=True)

@@ -26,6 +26,8 @@ class KernelDef:
             sizes agree.
         alias: (input, output) pairs: the output *is* the input's buffer under another shape (Reshape, Squeeze, ...).
         uses_output_buffer: whether it computes into ``context.output`` (then planned memory is worth planning).
+        host_inputs, host_outputs: slots whose values lie in memory that the CPU reads, also where the provider's own
+            memory is another (a shape, for one).
         factory: makes the compute function.
     """
 
@@ -37,6 +39,8 @@ class KernelDef:
     in_place: tuple[tuple[int, int], ...] = ()
     alias: tuple[tuple[int, int], ...] = ()
     uses_output_buffer: bool = True
+    host_inputs: tuple[int, ...] = ()
+    host_outputs: tuple[int, ...] = ()
 
 
 _TAG = "__ortpkg_kernel_defs__"
@@ -51,6 +55,8 @@ def kernel(
     in_place: tuple[tuple[int, int], ...] = (),
     alias: tuple[tuple[int, int], ...] = (),
     uses_output_buffer: bool = True,
+    host_inputs: tuple[int, ...] = (),
+    host_outputs: tuple[int, ...] = (),
 ) -> Callable[[KernelFactory], KernelFactory]:
     """Tags a kernel factory with a :class:`KernelDef`; it registers nothing by itself."""
 
@@ -63,6 +69,8 @@ def kernel(
             in_place=in_place,
             alias=alias,
             uses_output_buffer=uses_output_buffer,
+            host_inputs=host_inputs,
+            host_outputs=host_outputs,
             factory=factory,
         )
         setattr(factory, _TAG, (*getattr(factory, _TAG, ()), definition))

@@ -6,14 +6,10 @@ EPContext design for the context methods.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import CompileError, quoted
@@ -21,8 +17,22 @@ from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
 from ortpkg.providers.ep_context_options import EpContextOptions
 from ortpkg.providers.graph_engine import GraphEngine
+
+__all__ = [
+    "Allocator",
+    "BackendPlacement",
+    "CPUAllocator",
+    "ComputeCapability",
+    "DeviceAllocator",
+    "ExecutionProvider",
+    "FusedNode",
+    "GraphViewer",
+    "MetaDef",
+    "NodeComputeInfo",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,31 +112,6 @@ class GraphViewer:
         return [self.graph.node(index) for index in self.order]
 
 
-class Allocator(ABC):
-    """Hands out a provider's memory.
-
-    Attributes:
-        name: e.g. "Cpu".
-        alignment: of every block and of every offset in it, in bytes; a power of two.
-    """
-
-    name = "Cpu"
-    alignment = 64
-
-    @abstractmethod
-    def allocate(self, nbytes: int) -> npt.NDArray[Any]:
-        """A block of ``nbytes`` bytes as a one-dimensional uint8 array whose address is a multiple of ``alignment``."""
-
-
-class CPUAllocator(Allocator):
-    """numpy's memory, blocks aligned to a cache line."""
-
-    def allocate(self, nbytes: int) -> npt.NDArray[Any]:
-        block = np.empty(nbytes + self.alignment, dtype=np.uint8)
-        start = -block.ctypes.data % self.alignment
-        return block[start : start + nbytes]
-
-
 class ExecutionProvider:
     """One execution provider inside one session.
 
@@ -160,7 +145,11 @@ class ExecutionProvider:
         return None
 
     def create_allocator(self) -> Allocator:
-        """The memory that its kernels read and write. Default: the CPU's."""
+        """The memory that its kernels and compiled partitions read and write. Default: the CPU's.
+
+        A :class:`DeviceAllocator` says that the CPU cannot read it: then what they take and give are DeviceTensors, but
+        for ``KernelDef.host_inputs`` and ``host_outputs``, and for what is no tensor of numbers.
+        """
         return CPUAllocator()
 
     def get_ep_devices(self) -> tuple[EpDevice, ...]:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
-
 from ortpkg.engine.allocation_planner import AllocationPlan
+from ortpkg.engine.device_copies import Given, copy_compute, insert_copies, is_copy
 from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
-from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, OrtDevice, create_execution_plan
+from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, create_execution_plan
 from ortpkg.engine.fused_kernel import FusedKernel, fused_compute
 from ortpkg.engine.graph_partitioner import find_kernels
+from ortpkg.engine.memories import memories_of
 from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
 from ortpkg.engine.memory_planning import plan_memory
 from ortpkg.engine.parallel_executor import ParallelExecutor
@@ -31,9 +30,10 @@ from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.inference_guards import all_graphs
 from ortpkg.graph.topology import topological_order
-from ortpkg.kernels.op_kernel import Compute
+from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.kernels.op_kernel import Compute, Value
 from ortpkg.kernels.op_kernel_info import make_compute
-from ortpkg.providers.execution_provider import Allocator, ExecutionProvider, GraphViewer
+from ortpkg.providers.execution_provider import ExecutionProvider, GraphViewer
 from ortpkg.providers.graph_engine import InfoOf
 from ortpkg.session.options import STRICT_FUSED_NODES_ENTRY, VERIFY_PLAN_ENTRY, SessionOptions
 
@@ -71,24 +71,30 @@ class GraphPlanner:
         self._profiler = profiler
         self._threads = threads
         self._info_of = info_of
-        self._allocators = {provider.name: provider.create_allocator() for provider in providers}
-        self._devices = {name: OrtDevice(a.name, a.alignment) for name, a in self._allocators.items()}
-        self._allocator_of: dict[OrtDevice, Allocator] = {
-            self._devices[name]: allocator for name, allocator in self._allocators.items()
-        }
+        self._memories = memories_of(providers)
+        self._given: Given = {}
         self.releases: list[Callable[[], None]] = []
 
     def plan(self, graph: Graph) -> ExecutableGraph:
-        """Execution plan, allocation plan, memory pattern, verified if asked for; then kernels and weights."""
+        """Copies between memories; then, for each graph, execution plan, allocation plan, memory pattern, verified if
+        asked for, kernels and weights.
+        """
+        self._given = insert_copies(graph, self._memories.devices, self._kernels)
+        return self._plan(graph)
+
+    def _kernels(self, graph: Graph) -> Mapping[int, KernelDef]:
+        return find_kernels(graph, self._providers, self._fused)
+
+    def _plan(self, graph: Graph) -> ExecutableGraph:
         subgraphs = {
-            (node.index, attribute): self.plan(subgraph)
+            (node.index, attribute): self._plan(subgraph)
             for node in graph.nodes
             if node not in self._fused
             for attribute, subgraph in node.subgraphs.items()
         }
         is_parallel = self._threads is not None and graph.parent is None
-        kernels = find_kernels(graph, self._providers, self._fused)
-        plan = create_execution_plan(GraphViewer(graph, topological_order(graph)), self._devices, kernels)
+        viewer = GraphViewer(graph, topological_order(graph))
+        plan = create_execution_plan(viewer, self._memories.devices, self._kernels(graph), self._given.get(graph))
         allocation = plan_memory(
             plan,
             value_sizes(graph, plan),
@@ -109,7 +115,7 @@ class GraphPlanner:
             plan=plan,
             allocation=allocation,
             computes=[self._compute(graph, graph.node(step.node_index), step) for step in plan.steps],
-            constants={plan.values.index_of(name): value.numpy() for name, value in graph.initializers.items()},
+            constants=self._constants(graph, plan),
             subgraphs={
                 key: Subgraph(executable, self._captures(plan, executable)) for key, executable in subgraphs.items()
             },
@@ -117,7 +123,16 @@ class GraphPlanner:
             pool=pool,
             traces_runs=traces_runs,
             gate=RunGate(_mapped_files(graph)) if graph.parent is None and self._info_of is None else None,
+            memories=self._memories,
         )
+
+    def _constants(self, graph: Graph, plan: ExecutionPlan) -> dict[int, Value]:
+        """Each constant where its readers find it; what lies in memory of a device is copied there now, once."""
+        found: dict[int, Value] = {}
+        for name, initializer in graph.initializers.items():
+            index = plan.values.index_of(name)
+            found[index] = self._memories.placed(plan.locations[index], initializer.numpy(), name)
+        return found
 
     @staticmethod
     def _captures(plan: ExecutionPlan, subgraph: ExecutableGraph) -> tuple[int, ...]:
@@ -130,15 +145,14 @@ class GraphPlanner:
         return ParallelExecutor(plan, self._threads, parallel_threads(self._options))
 
     def _workspace_pool(self, allocation: AllocationPlan) -> WorkspacePool:
-        return WorkspacePool(allocation, self._allocate_block, keeps_blocks=self._options.enable_cpu_mem_arena)
-
-    def _allocate_block(self, device: OrtDevice, nbytes: int) -> npt.NDArray[np.uint8]:
-        return self._allocator_of[device].allocate(nbytes)
+        return WorkspacePool(allocation, self._memories.allocate, keeps_blocks=self._options.enable_cpu_mem_arena)
 
     def _compute(self, graph: Graph, node: Node, step: NodeStep) -> Compute:
         """The node's compute function; for a fused node, with a state that is released when the session closes."""
         fused = self._fused.get(node)
-        if fused is None:
+        if is_copy(node):
+            compute = copy_compute(node, self._memories.device_allocator(step.device))
+        elif fused is None:
             info = None if self._info_of is None else self._info_of(graph, node)
             compute = make_compute(graph, node, step.kernel, info)
         else:

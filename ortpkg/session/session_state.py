@@ -1,8 +1,8 @@
 """The stages of start-up, in order: from a model file to planned graphs that are ready to run.
 
 load → infer → transform (level 1) → partition among providers → dump the context model, if asked → transform (higher
-levels, correctness) → execution plan → allocation plan → memory pattern → verify. Sub-graphs (If, Loop, Scan) are
-planned before the graph around them is put together (requirements P04, P05, M20).
+levels, correctness) → copies between memories → execution plan → allocation plan → memory pattern → verify. Sub-graphs
+(If, Loop, Scan) are planned before the graph around them is put together (requirements P04, P05, M20).
 """
 
 from __future__ import annotations

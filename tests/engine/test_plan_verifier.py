@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.engine.allocation_planner import AllocKind, ByteSize, ProgramCounter
+from ortpkg.engine.execution_plan import OrtDevice
 from ortpkg.engine.memory_pattern import Buffer, MemoryPattern, MemoryPatternGroup, least_possible_peak
 from ortpkg.engine.memory_pattern import trace_static_shapes as trace
 from ortpkg.engine.plan_verifier import verify_plan
@@ -155,3 +156,35 @@ def test_pattern_never_needs_more_than_every_value_alone(graph: dict[str, Any]) 
             for owner, size in pattern.sizes.items()
         ]
         assert pattern.peak_size >= least_possible_peak(buffers)
+
+
+FAR = OrtDevice("Far:0", 256, is_host_accessible=False)
+
+
+def lying_in(planned: Planned, location: OrtDevice, *names: str) -> Planned:
+    """``planned``, with values in another memory than planned."""
+    locations = list(planned.plan.locations)
+    for name in names:
+        locations[planned.plan.values.index_of(name)] = location
+        changed(planned, name, location=location)
+    planned.plan = dataclasses.replace(planned.plan, locations=tuple(locations))
+    return planned
+
+
+@pytest.mark.requirement("D08")
+def test_finds_a_value_that_is_read_where_it_does_not_lie() -> None:
+    assert_unsafe(lying_in(Planned(FORK), FAR, "a"), "value 'a' lies in memory 'Far:0', but is read at step 1 in 'Cpu'")
+
+
+@pytest.mark.requirement("D08")
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_finds_inputs_and_outputs_in_memory_that_the_cpu_cannot_read(name: str) -> None:
+    assert_unsafe(lying_in(Planned(FORK), FAR, name), f"value '{name}' is given or handed out in memory 'Far:0'")
+
+
+@pytest.mark.requirement("D08")
+def test_finds_a_value_in_a_buffer_of_another_memory() -> None:
+    planned = Planned("a = Conv(x)\nb = Conv(a)\nc = Conv(b)\ny = Conv(c)", sizes={"a": 256, "c": 256})
+    assert planned.buffer("c") == "a"
+    other = OrtDevice("Other:0", 64, is_host_accessible=False)
+    assert_unsafe(changed(planned, "c", location=other), "'c' lies in the buffer of 'a', which is in another memory")

@@ -1,0 +1,241 @@
+"""Puts copy nodes where values cross between the CPU's memory and memory that it cannot read (requirements D08, M01).
+
+ONNX Runtime's MemcpyTransformer: it runs last, on a partitioned graph, and changes nothing where the CPU reads all
+memories. Afterwards each node finds its inputs where its kernel reads them:
+
+- A value is copied once to each memory that reads it. From one device to another it goes by way of the CPU's memory.
+- A constant gets a twin in each memory that reads it, filled when the session is made; never in a run.
+- What a session takes and gives lies in the CPU's memory, and so does what goes into and comes out of sub-graphs.
+- A copy for the body of a Loop or Scan stands before the loop, where it is made once; one for a branch of an If stands
+  in the branch, where it is made only if that is taken.
+- What is no tensor of numbers (strings, sequences, maps) lies in the CPU's memory whoever makes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from ortpkg.engine.execution_plan import CPU_DEVICE, OrtDevice, implicit_inputs_of, may_cross
+from ortpkg.errors import InvalidGraphError
+from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Initializer, Node
+from ortpkg.graph.topology import topological_order
+from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
+from ortpkg.providers.allocator import DeviceAllocator
+
+MEMCPY_FROM_HOST = "MemcpyFromHost"
+MEMCPY_TO_HOST = "MemcpyToHost"
+
+#: Where the constants and outer values of each graph lie that are not in the CPU's memory.
+Given = Mapping[Graph, Mapping[str, OrtDevice]]
+
+
+def insert_copies(
+    graph: Graph, devices: Mapping[str, OrtDevice], kernels_of: Callable[[Graph], Mapping[int, KernelDef]]
+) -> Given:
+    """Rewires ``graph`` and the graphs inside it so that no kernel is handed what it cannot read.
+
+    Args:
+        graph: partitioned; its inputs and outputs keep their names.
+        devices: execution provider → its memory.
+        kernels_of: the kernel definition of each node of a graph, by node index.
+    """
+    if all(device.is_host_accessible for device in devices.values()):
+        return {}
+    inserter = _Inserter(devices, kernels_of)
+    inserter.place(graph)
+    inserter.remove_unread_originals()
+    return inserter.given
+
+
+def is_copy(node: Node) -> bool:
+    """Whether ``node`` is one that :func:`insert_copies` made."""
+    return node.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST} and node.domain == ONNX_DOMAIN
+
+
+def copy_kernel_def(node: Node) -> KernelDef:
+    """The kernel definition of a copy node."""
+
+    def factory(_info: OpKernelInfo) -> Compute:
+        raise InvalidGraphError(f"{node} copies with the allocator of its provider")
+
+    is_from_host = node.op_type == MEMCPY_FROM_HOST
+    return KernelDef(
+        op_type=node.op_type,
+        since=(1,),
+        factory=factory,
+        host_inputs=(0,) if is_from_host else (),
+        host_outputs=() if is_from_host else (0,),
+    )
+
+
+def copy_compute(node: Node, allocator: DeviceAllocator) -> Compute:
+    """What a copy node does, by the allocator of the memory that is not the CPU's."""
+
+    def from_host(context: OpKernelContext, value: Value) -> Value:
+        if value is None:
+            return None
+        target = context.output(0, value.shape, value.dtype)
+        allocator.copy_from_host(value, cast(Any, target))
+        return target
+
+    def to_host(context: OpKernelContext, value: Value) -> Value:
+        if value is None:
+            return None
+        target = context.output(0, value.shape, value.dtype)
+        allocator.copy_to_host(value, target)
+        return target
+
+    return from_host if node.op_type == MEMCPY_FROM_HOST else to_host
+
+
+class _Inserter:
+    """One pass over a graph and the graphs inside it.
+
+    Attributes:
+        given: see :data:`Given`.
+    """
+
+    def __init__(
+        self, devices: Mapping[str, OrtDevice], kernels_of: Callable[[Graph], Mapping[int, KernelDef]]
+    ) -> None:
+        self.given: dict[Graph, dict[str, OrtDevice]] = {}
+        self._devices = devices
+        self._kernels_of = kernels_of
+        self._providers = {device: name for name, device in reversed([*devices.items()])}
+        self._home: dict[tuple[Graph, str], OrtDevice] = {}
+        self._copies: dict[tuple[Graph, str, OrtDevice], str] = {}
+        self._around: dict[Graph, Node] = {}
+        self._originals: dict[tuple[Graph, str], None] = {}
+
+    def place(self, graph: Graph) -> None:
+        """Rewires the nodes of ``graph``, and, where they stand, the graphs inside it."""
+        kernels = self._kernels_of(graph)
+        for index in topological_order(graph):
+            node = graph.node(index)
+            device = self._memory_of(node)
+            host_inputs, host_outputs = kernels[index].host_inputs, kernels[index].host_outputs
+            for slot, value in enumerate(node.inputs):
+                if value:
+                    target = CPU_DEVICE if slot in host_inputs else device
+                    graph.replace_input(node, slot, self._value_in(graph, value, target, node))
+            for subgraph in node.subgraphs.values():
+                self._around[subgraph] = node
+                self.place(subgraph)
+            if node.subgraphs:
+                graph.set_implicit_inputs(node, implicit_inputs_of(node))
+            for slot, value in enumerate(node.outputs):
+                if value and slot not in host_outputs and device != CPU_DEVICE and may_cross(graph, value):
+                    self._made_on(graph, node, slot, device)
+        if graph.parent is not None:
+            last = max(graph.nodes, key=lambda node: node.index, default=None)
+            graph.set_outputs([self._value_in(graph, value, CPU_DEVICE, last) for value in graph.outputs])
+            self._tell_outer_values(graph)
+
+    def _memory_of(self, node: Node) -> OrtDevice:
+        """The memory that the kernel of ``node`` works in; CPU_DEVICE for all that the CPU reads."""
+        device = self._devices[node.execution_provider]
+        return CPU_DEVICE if device.is_host_accessible or node.subgraphs else device
+
+    def _made_on(self, graph: Graph, node: Node, slot: int, device: OrtDevice) -> None:
+        """Notes where an output lies; one that the graph hands out is copied to the CPU's memory, under its name."""
+        value = node.outputs[slot]
+        if not graph.is_output(value):
+            self._home[graph, value] = device
+            return
+        far = self._named(graph, value, device)
+        graph.set_node_outputs(node, [far if each == value else each for each in node.outputs])
+        self._add_copy(graph, MEMCPY_TO_HOST, far, value, device, node)
+        self._copies[graph, value, device] = far
+        self._home[graph, far] = device
+
+    def _value_in(self, graph: Graph, value: str, target: OrtDevice, reader: Node | None) -> str:
+        """The name under which a reader in ``graph`` finds ``value`` in ``target``; a copy where there is none yet."""
+        owner = _owner_of(graph, value)
+        home = CPU_DEVICE if owner is None else self._home.get((owner, value), CPU_DEVICE)
+        if owner is None or home == target or not may_cross(graph, value):
+            return value
+        if target != CPU_DEVICE and owner.is_constant(value):
+            return self._twin(owner, value, target)
+        place: Graph | None = graph
+        while place is not None:
+            if (found := self._copies.get((place, value, target))) is not None:
+                return found
+            place = None if place is owner else place.parent
+        if home != CPU_DEVICE and target != CPU_DEVICE:
+            staged = self._value_in(graph, value, CPU_DEVICE, reader)
+            return self._copied(graph, value, staged, target, reader)
+        return self._copied(graph, value, value, target, reader)
+
+    def _copied(self, graph: Graph, value: str, source: str, target: OrtDevice, reader: Node | None) -> str:
+        """A new copy of ``source``, which is ``value`` or its copy in the CPU's memory; as far out as it is needed."""
+        place, at, owner = graph, reader, _owner_of(graph, source)
+        while place is not owner and place.parent is not None and self._around[place].op_type in {"Loop", "Scan"}:
+            place, at = place.parent, self._around[place]
+        copy = self._named(place, value, target)
+        if target == CPU_DEVICE:
+            self._add_copy(place, MEMCPY_TO_HOST, source, copy, self._home_of(place, source), at)
+        else:
+            self._add_copy(place, MEMCPY_FROM_HOST, source, copy, target, at)
+            self._home[place, copy] = target
+        self._copies[place, value, target] = copy
+        return copy
+
+    def _home_of(self, graph: Graph, value: str) -> OrtDevice:
+        owner = _owner_of(graph, value)
+        return CPU_DEVICE if owner is None else self._home.get((owner, value), CPU_DEVICE)
+
+    def _twin(self, owner: Graph, value: str, target: OrtDevice) -> str:
+        """A constant of the same content in another memory."""
+        twin = self._copies.get((owner, value, target))
+        if twin is None:
+            twin = self._copies[owner, value, target] = self._named(owner, value, target)
+            original: Any = owner.initializers[value]
+            owner.add_initializer(cast(Initializer, dataclasses.replace(original, name=twin)))
+            self._home[owner, twin] = target
+            self.given.setdefault(owner, {})[twin] = target
+            self._originals[owner, value] = None
+        return twin
+
+    def _tell_outer_values(self, graph: Graph) -> None:
+        for value in graph.outer_values():
+            device = self._home_of(graph, value)
+            if device != CPU_DEVICE:
+                self.given.setdefault(graph, {})[value] = device
+
+    def remove_unread_originals(self) -> None:
+        """Constants that only other memories read need no place in the CPU's."""
+        for graph, value in self._originals:
+            if not graph.consumers_of(value) and not graph.is_output(value):
+                graph.remove_initializer(value)
+
+    @staticmethod
+    def _named(graph: Graph, value: str, device: OrtDevice) -> str:
+        name = graph.make_name(f"{value}_{device.name}")
+        found = graph.type_of(value)
+        if found is not None:
+            graph.set_type(name, found)
+        return name
+
+    def _add_copy(
+        self, graph: Graph, op_type: str, source: str, target: str, device: OrtDevice, at: Node | None
+    ) -> None:
+        graph.add_node(
+            op_type,
+            [source],
+            [target],
+            name=f"{op_type}_{target}",
+            since_version=1,
+            execution_provider=self._providers[device],
+            at=at,
+        )
+
+
+def _owner_of(graph: Graph, value: str) -> Graph | None:
+    """The graph that makes or is given ``value``: ``graph`` or one around it; None where nobody does."""
+    place: Graph | None = graph
+    while place is not None and not place.defines(value):
+        place = place.parent
+    return place

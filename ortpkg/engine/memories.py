@@ -1,0 +1,110 @@
+"""The memories of a session: the allocator behind each device of its plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ortpkg.engine.execution_plan import CPU_DEVICE, OrtDevice
+from ortpkg.errors import ExecutionProviderError, OrtpkgError, PlanVerificationError, printable, quoted
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
+from ortpkg.providers.execution_provider import ExecutionProvider
+
+
+class Memories:
+    """Allocates and copies; which device is which provider's is told once, by :func:`memories_of`.
+
+    Attributes:
+        devices: execution provider → its memory.
+    """
+
+    def __init__(self, allocators: Mapping[str, Allocator]) -> None:
+        """``allocators``: by execution provider; of several for one memory the first is used."""
+        self.devices = {
+            name: OrtDevice(each.name, each.alignment, each.is_host_accessible) for name, each in allocators.items()
+        }
+        self._allocators: dict[OrtDevice, Allocator] = {CPU_DEVICE: CPUAllocator()}
+        self._providers: dict[OrtDevice, str] = {}
+        for name, allocator in allocators.items():
+            device = self.devices[name]
+            if device not in self._providers:
+                self._allocators[device] = allocator
+                self._providers[device] = name
+
+    def allocate(self, device: OrtDevice, nbytes: int) -> Any:
+        """A block. ExecutionProviderError where a provider's allocator gives none."""
+        try:
+            return self._allocators[device].allocate(nbytes)
+        except OrtpkgError:
+            raise
+        except Exception as error:
+            if device.is_host_accessible:
+                raise
+            name = self._providers[device]
+            raise ExecutionProviderError(
+                f"{name}: its memory {quoted(device.name)} gave no block of {nbytes} bytes: {printable(error)}",
+                ep_name=name,
+            ) from error
+
+    def device_allocator(self, device: OrtDevice) -> DeviceAllocator:
+        """The allocator of a memory that the CPU cannot read. PlanVerificationError for another."""
+        found = self._allocators[device]
+        if not isinstance(found, DeviceAllocator):
+            raise PlanVerificationError(f"memory {quoted(device.name)} needs no copies")
+        return found
+
+    def copy(self, device: OrtDevice, source: DeviceTensor, target: DeviceTensor) -> None:
+        """Copies within a memory that the CPU cannot read."""
+        self.device_allocator(device).copy(source, target)
+
+    def placed(self, device: OrtDevice, constant: Tensor, name: str) -> Tensor | DeviceTensor:
+        """A constant as its readers take it: itself, or a tensor in memory that the CPU cannot read, filled with it.
+
+        ExecutionProviderError where that memory does not take it.
+        """
+        if device.is_host_accessible:
+            return constant
+        block = self.allocate(device, max(constant.nbytes, 1))
+        target = DeviceTensor(memory=device.name, block=block, offset=0, shape=constant.shape, dtype=constant.dtype)
+        try:
+            self.device_allocator(device).copy_from_host(constant, target)
+        except OrtpkgError:
+            raise
+        except Exception as error:
+            ep_name = self._providers[device]
+            raise ExecutionProviderError(
+                f"{ep_name}: constant {quoted(name)} ({target}) could not be copied there: {printable(error)}",
+                ep_name=ep_name,
+            ) from error
+        return target
+
+
+def memories_of(providers: Sequence[ExecutionProvider]) -> Memories:
+    """The memories of a session's providers.
+
+    ExecutionProviderError where an allocator says that the CPU cannot read its memory, and cannot copy, or where two
+    differ in what they say of one memory.
+    """
+    allocators: dict[str, Allocator] = {}
+    said: dict[str, tuple[object, str]] = {CPU_DEVICE.name: (True, "the CPU")}
+    for provider in providers:
+        if provider.name in allocators:
+            continue
+        allocator = allocators[provider.name] = provider.create_allocator()
+        if not allocator.is_host_accessible and not isinstance(allocator, DeviceAllocator):
+            raise ExecutionProviderError(
+                f"{provider.name}: the CPU cannot read memory {quoted(allocator.name)}, and its allocator cannot copy; "
+                "derive it from DeviceAllocator",
+                ep_name=provider.name,
+            )
+        traits = True if allocator.is_host_accessible else ("device", allocator.alignment)
+        known, by = said.setdefault(allocator.name, (traits, provider.name))
+        if known != traits:
+            raise ExecutionProviderError(
+                f"{provider.name} and {by} mean different things by memory {quoted(allocator.name)}: alignment or "
+                "whether the CPU reads it differ; give each memory a name of its own",
+                ep_name=provider.name,
+            )
+    return Memories(allocators)

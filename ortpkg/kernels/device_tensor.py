@@ -1,0 +1,66 @@
+"""A tensor in memory that the CPU cannot read: where it lies, its shape and its element type; never its elements.
+
+Only the allocator whose memory it is in, and kernels of the providers that compute there, can do anything with it. What
+would read it in passing (``numpy.asarray``, iteration, arithmetic) raises TypeError: a value that crosses from one
+memory to another does so in a copy node, where the plan shows it, and nowhere else (requirement D08).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Never
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DeviceTensor:
+    """``nbytes`` bytes of a block of a device's memory, C-contiguous.
+
+    Attributes:
+        memory: name of the memory, as its allocator has it.
+        block: what the allocator handed out; nobody else knows what it is.
+        offset: of the first element, in bytes.
+        shape, dtype: as numpy has them.
+    """
+
+    memory: str
+    block: Any
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def shares_bytes_with(self, other: object) -> bool:
+        """Whether ``other`` is a tensor of the same block, and their ranges overlap."""
+        if not isinstance(other, DeviceTensor) or other.block is not self.block:
+            return False
+        return self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+
+    def viewed_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceTensor:
+        """The same bytes under another shape and element type. ValueError where these need another number of bytes."""
+        view = DeviceTensor(memory=self.memory, block=self.block, offset=self.offset, shape=shape, dtype=dtype)
+        if view.nbytes != self.nbytes:
+            raise ValueError(f"{self} has {self.nbytes} bytes, {dtype}{list(shape)} needs {view.nbytes}")
+        return view
+
+    def __array__(self, *_arguments: Any, **_keywords: Any) -> Never:
+        raise TypeError(f"{self}: the CPU cannot read it; it is copied by the allocator of that memory")
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)} in memory {self.memory!r}"

@@ -1,0 +1,77 @@
+"""An execution provider's memory, and how values get into it and out of it (requirements D08, M24).
+
+There are two kinds. Memory that the CPU reads and writes, too, is arrays: values pass between such memories without a
+copy. Memory that the CPU cannot read is blocks that only its own allocator understands; values are DeviceTensors there,
+and cross in copy nodes that the session puts into the graph (docs/adr/0013-memory-of-an-ep.md).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.kernels.op_kernel import Tensor
+
+
+class Allocator(ABC):
+    """Hands out a provider's memory.
+
+    Two allocators of one ``name`` hand out the same memory: what lies in it is never copied between their providers.
+
+    Attributes:
+        name: of the memory, e.g. "Cpu"; where there are several of a kind, with a number ("Acme:1").
+        alignment: of every block and of every offset in it, in bytes; a power of two.
+        is_host_accessible: whether the CPU reads and writes it, and its provider reads the CPU's.
+    """
+
+    name = "Cpu"
+    alignment = 64
+    is_host_accessible = True
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Any:
+        """A block of ``nbytes`` bytes, whose address is a multiple of ``alignment``.
+
+        In memory that the CPU reads it is a one-dimensional uint8 array. It is freed when nothing refers to it.
+        """
+
+
+class CPUAllocator(Allocator):
+    """numpy's memory, blocks aligned to a cache line."""
+
+    def allocate(self, nbytes: int) -> npt.NDArray[Any]:
+        block = np.empty(nbytes + self.alignment, dtype=np.uint8)
+        start = -block.ctypes.data % self.alignment
+        return block[start : start + nbytes]
+
+
+class DeviceAllocator(Allocator):
+    """Memory that the CPU cannot read. A copy is done when its method returns.
+
+    Attributes:
+        seconds_per_copy, seconds_per_byte: what a copy to or from the CPU's memory takes, as far as its maker knows;
+            plans weigh copies by it.
+    """
+
+    name = "Device"
+    is_host_accessible = False
+    seconds_per_copy = 10e-6
+    seconds_per_byte = 1 / 10e9
+
+    @abstractmethod
+    def copy_from_host(self, source: Tensor, target: DeviceTensor) -> None:
+        """Writes a C-contiguous array into a tensor of the same shape and type in this memory."""
+
+    @abstractmethod
+    def copy_to_host(self, source: DeviceTensor, target: Tensor) -> None:
+        """Writes a tensor of this memory into a C-contiguous array of the same shape and type."""
+
+    def copy(self, source: DeviceTensor, target: DeviceTensor) -> None:
+        """Copies within this memory. Default: by way of the CPU's."""
+        staged = np.empty(source.shape, source.dtype)
+        self.copy_to_host(source, staged)
+        self.copy_from_host(staged, target)

@@ -1,0 +1,419 @@
+"""Sessions over providers whose memory the CPU cannot read: every value is copied where it crosses, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import ExecutionProviderError, LimitExceededError, RunError
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
+from ortpkg.session.options import ExecutionMode
+from ortpkg.session.session_state import SessionState, create_session_state
+from tests.session.conftest import model_of, options_of, session_of
+from tests.session.far_devices import FarCompilingProvider, FarDevice, FarKernelProvider
+
+X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
+
+
+class Far:
+    """A session on two far devices, one that compiles and one with kernels, and the CPU."""
+
+    def __init__(
+        self, text: str, first: Sequence[str], second: Sequence[str] = (), *, compiles: Sequence[bool], **options: Any
+    ) -> None:
+        self.text = text
+        self.one, self.two = FarDevice("One:0"), FarDevice("Two:0", 512)
+        providers: list[ExecutionProvider] = []
+        for name, device, op_types, is_compiler in zip(
+            ("OneExecutionProvider", "TwoExecutionProvider"),
+            (self.one, self.two),
+            (first, second),
+            compiles,
+            strict=True,
+        ):
+            kind = FarCompilingProvider if is_compiler else FarKernelProvider
+            providers.append(kind(name, device, *op_types))
+        self.state = create_session_state(
+            load_model(model_of(text)), options_of(**options), [*providers, CPUExecutionProvider()]
+        )
+
+    def run(self, *inputs: Any) -> list[Any]:
+        return self.state.executable.run(list(inputs), (), RunControl())
+
+    def assert_as_on_cpu(self, runs: int = 3, **feeds: Any) -> None:
+        with session_of(self.text) as plain:
+            expected = plain.run(None, feeds)
+        for _ in range(runs):
+            results = self.run(*(feeds[name] for name in self.state.model.graph.inputs))
+            for ours, theirs in zip(results, expected, strict=True):
+                assert type(ours) is np.ndarray
+                np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+    def forget(self) -> None:
+        """Counts anew."""
+        for device in (self.one, self.two):
+            for counts in (device.to_device, device.to_host, device.within, device.allocated):
+                counts.clear()
+
+
+KINDS = pytest.mark.parametrize(
+    "compiles",
+    [(False, False), (True, False), (False, True), (True, True)],
+    ids=["kernels", "compiled-first", "compiled-second", "compiled"],
+)
+
+CHAIN = """g (float[2,3] x) => (float[2,3] y) {
+    a = Neg(x)
+    b = Exp(a)
+    c = Sigmoid(b)
+    d = Mul(c, c)
+    e = Exp(d)
+    y = Abs(e)
+}"""
+
+
+@KINDS
+@pytest.mark.parametrize("text", [CHAIN, CHAIN.replace("[2,3]", "[N,3]")], ids=["static", "dynamic"])
+@pytest.mark.requirement("D08", "D02", "M01")
+def test_values_are_copied_where_they_cross_and_nowhere_else(text: str, compiles: Sequence[bool]) -> None:
+    far = Far(text, ["Neg", "Mul"], ["Exp"], compiles=compiles)
+    far.assert_as_on_cpu(x=X)
+    far.forget()
+    far.run(X)
+    # x → One: Neg → Two: Exp → CPU: Sigmoid → One: Mul → Two: Exp → CPU: Abs
+    assert far.one.to_device == far.two.to_device == far.one.to_host == far.two.to_host == [24, 24]
+    assert far.one.within == far.two.within == []
+
+
+@KINDS
+@pytest.mark.parametrize("mode", [ExecutionMode.ORT_SEQUENTIAL, ExecutionMode.ORT_PARALLEL])
+@pytest.mark.parametrize("pattern", [True, False])
+@pytest.mark.requirement("D08")
+def test_value_that_several_nodes_read_is_copied_once(compiles: Sequence[bool], mode: Any, pattern: bool) -> None:
+    text = """g (float[2,3] x) => (float[2,3] y, float[2,3] z) {
+        a = Exp(x)
+        b = Neg(a)
+        c = Sigmoid(a)
+        d = Neg(a)
+        e = Add(b, d)
+        y = Mul(e, c)
+        z = Exp(x)
+    }"""
+    far = Far(text, ["Exp"], ["Neg", "Add"], compiles=compiles, execution_mode=mode, enable_mem_pattern=pattern)
+    far.assert_as_on_cpu(x=X)
+    far.forget()
+    far.run(X)
+    assert far.one.to_device == [24]
+    assert sorted(far.one.to_host) == [24, 24]
+    assert far.two.to_device == [24]
+
+
+@KINDS
+@pytest.mark.requirement("D08", "M06")
+def test_constants_are_placed_once_in_each_memory_that_reads_them(compiles: Sequence[bool]) -> None:
+    text = """g (float[2,3] x) => (float[2,3] y) <float[3] w = {1, 2, 3}> {
+        a = Add(x, w)
+        b = Mul(a, w)
+        y = Sub(b, w)
+    }"""
+    far = Far(text, ["Add"], ["Mul"], compiles=compiles)
+    assert far.one.to_device.count(12) == far.two.to_device.count(12) == 1
+    far.forget()
+    far.assert_as_on_cpu(x=X, runs=2)
+    assert far.one.to_device == far.two.to_device == [24, 24]
+
+
+@KINDS
+@pytest.mark.requirement("D08")
+def test_graph_outputs_in_the_middle_and_twice_are_the_callers_own(compiles: Sequence[bool]) -> None:
+    text = """g (float[2,3] x) => (float[2,3] a, float[2,3] b, float[2,3] x2) {
+        a = Neg(x)
+        b = Exp(a)
+        x2 = Add(a, b)
+    }"""
+    far = Far(text, ["Neg", "Add"], ["Exp"], compiles=compiles)
+    far.assert_as_on_cpu(x=X)
+    first = far.run(X)
+    kept = [array.copy() for array in first]
+    far.run(X + 1)
+    for array, copy in zip(first, kept, strict=True):
+        assert array.flags.writeable
+        np.testing.assert_array_equal(array, copy)
+
+
+LOOP = """g (float[2,3] x, int64 n) => (float[2,3] y, float[K,2,3] all) <float[3] w = {1, 2, 3}> {
+    far = Neg(x)
+    y, all = Loop (n, , far) <body = body (int64 i, bool keep, float[2,3] state)
+        => (bool keep_out, float[2,3] next, float[2,3] seen) <float[3] v = {0.5, 0.25, 0.125}> {
+            keep_out = Identity(keep)
+            s = Add(state, far)
+            t = Mul(s, v)
+            next = Add(t, w)
+            seen = Exp(next)
+        }>
+}"""
+
+
+@KINDS
+@pytest.mark.requirement("D08", "P04")
+def test_bodies_of_loops_read_outer_values_and_constants_that_were_placed_once(compiles: Sequence[bool]) -> None:
+    far = Far(LOOP, ["Add", "Mul"], ["Neg", "Exp"], compiles=compiles)
+    assert sorted(far.one.to_device) == [12, 12]
+    far.forget()
+    n = np.array(4)
+    far.assert_as_on_cpu(x=X, n=n, runs=2)
+    far.forget()
+    far.run(X, n)
+    # Into One: `far` before the loop, and the state in each iteration; into Two: x, and `next` in each.
+    assert far.one.to_device == [24] * 5
+    assert far.two.to_device == [24] * 5
+
+
+@KINDS
+@pytest.mark.requirement("D08")
+def test_branches_copy_what_they_take_only_where_they_are_taken(compiles: Sequence[bool]) -> None:
+    text = """g (bool p, float[2,3] x) => (float[2,3] y, float[2,3] far) {
+        far = Neg(x)
+        y = If(p) <
+            then_branch = t () => (float[2,3] a) { b = Exp(x)  a = Mul(b, far) },
+            else_branch = e () => (float[2,3] far) { }
+        >
+    }"""
+    far = Far(text.replace("far) { }", "c) { c = Sigmoid(far) }"), ["Exp", "Mul"], ["Neg"], compiles=compiles)
+    for p in (True, False):
+        far.assert_as_on_cpu(p=np.array(p), x=X, runs=2)
+    far.forget()
+    far.run(np.array(False), X)
+    assert far.one.to_device == []
+    far.run(np.array(True), X)
+    assert far.one.to_device == [24, 24]
+
+
+@pytest.mark.requirement("D08")
+def test_branch_hands_out_an_outer_value_that_lies_far_away() -> None:
+    text = """g (bool p, float[2,3] x) => (float[2,3] y) {
+        far = Neg(x)
+        y = If(p) <
+            then_branch = t () => (float[2,3] a) { a = Identity(far) },
+            else_branch = e () => (float[2,3] b) { b = Exp(far) }
+        >
+    }"""
+    far = Far(text, ["Neg", "Exp"], compiles=(False, False))
+    for p in (True, False):
+        far.assert_as_on_cpu(p=np.array(p), x=X)
+
+
+@pytest.mark.requirement("D08")
+def test_input_with_a_default_is_copied_in_each_run() -> None:
+    text = """g (float[2,3] x, float[3] w) => (float[2,3] y) <float[3] w = {1, 2, 3}> {
+        y = Add(x, w)
+    }"""
+    far = Far(text, ["Add"], compiles=(False, False))
+    for w in (None, np.array([4, 5, 6], np.float32)):
+        (y,) = far.run(X, w)
+        np.testing.assert_array_equal(y, X + (np.array([1, 2, 3], np.float32) if w is None else w))
+
+
+@pytest.mark.requirement("D08")
+def test_kernel_reads_the_inputs_that_it_names_in_the_memory_of_the_cpu() -> None:
+    text = """g (float[2,3] x, int64[1] s) => (float[K] y) { a = Neg(x)  b = Reshape(a, s)  y = Exp(b) }"""
+    far = Far(text, ["Neg", "Reshape", "Exp"], compiles=(False, False))
+    far.assert_as_on_cpu(x=X, s=np.array([6]))
+    far.forget()
+    far.run(X, np.array([6]))
+    assert (far.one.to_device, far.one.to_host) == ([24], [24])
+
+
+@pytest.mark.requirement("D08")
+def test_empty_tensors_and_scalars_cross() -> None:
+    text = "g (float[N] x, float s) => (float[N] y) { a = Neg(x)  b = Neg(s)  y = Mul(a, b) }"
+    far = Far(text, ["Neg"], ["Mul"], compiles=(False, True))
+    for x in (np.zeros(0, np.float32), np.ones(3, np.float32)):
+        far.assert_as_on_cpu(x=x, s=np.array(2, np.float32))
+
+
+@KINDS
+@pytest.mark.requirement("M13", "M14", "M17", "M24")
+def test_each_memory_has_a_block_of_its_own_that_runs_share(compiles: Sequence[bool]) -> None:
+    text = """g (float[300,300] x) => (float[300,300] y) {
+        a = Neg(x)  b = Abs(a)  c = Neg(b)  d = Exp(c)  e = Mul(d, d)  y = Exp(e)
+    }"""
+    far = Far(text, ["Neg", "Abs"], ["Exp", "Mul"], compiles=compiles)
+    x = np.linspace(-1, 1, 90000, dtype=np.float32).reshape(300, 300)
+    far.assert_as_on_cpu(x=x, runs=2)
+    far.forget()
+    far.run(x)
+    pool = far.state.executable.pool
+    assert pool is not None
+    patterns = pool.patterns_of(())
+    assert patterns is not None
+    peaks = {device.name: patterns.pattern_of(device) for device in patterns.locations}
+    assert set(peaks) == {"Cpu", "One:0", "Two:0"}
+    for device, is_compiler in zip((far.one, far.two), compiles, strict=True):
+        pattern = peaks[device.name]
+        assert pattern is not None
+        assert all(offset % device.alignment == 0 for offset in pattern.offsets.values())
+        assert len(device.allocated) == (1 if is_compiler else 0)  # what a partition makes is no planned memory
+    assert far.one.live_nbytes + far.two.live_nbytes < 8 * x.nbytes
+
+
+@pytest.mark.requirement("D08")
+def test_two_providers_of_one_memory_share_it_without_a_copy() -> None:
+    device = FarDevice("Shared:0")
+    providers = [
+        FarCompilingProvider("AExecutionProvider", device, "Neg"),
+        FarKernelProvider("BExecutionProvider", device, "Exp"),
+        CPUExecutionProvider(),
+    ]
+    text = "g (float[2,3] x) => (float[2,3] y) { a = Neg(x)  b = Exp(a)  y = Neg(b) }"
+    state = create_session_state(load_model(model_of(text)), options_of(), providers)
+    (y,) = state.executable.run([X], (), RunControl())
+    np.testing.assert_allclose(y, -np.exp(-X), rtol=1e-6)
+    assert (device.to_device, device.to_host, device.within) == ([24], [24], [])
+
+
+class HostAllocator(CPUAllocator):
+    """Memory that the CPU reads, aligned to pages; remembers its blocks."""
+
+    name = "Pinned"
+    alignment = 4096
+
+    def __init__(self) -> None:
+        self.blocks: list[Any] = []
+
+    def allocate(self, nbytes: int) -> Any:
+        self.blocks.append(super().allocate(nbytes))
+        return self.blocks[-1]
+
+
+class PinnedProvider(CPUExecutionProvider):
+    """Runs Tanh by the CPU's kernel, and remembers what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "PinnedExecutionProvider"
+        self.allocator = HostAllocator()
+        self.given: list[Any] = []
+
+    def create_allocator(self) -> Allocator:
+        return self.allocator
+
+    def find_kernel(self, node: Any, types: Any) -> Any:
+        return super().find_kernel(node, types) if node.op_type == "Tanh" else None
+
+
+@pytest.mark.requirement("D08", "M24")
+@pytest.mark.parametrize("pattern", [True, False])
+def test_memory_that_the_cpu_reads_is_shared_and_still_gives_the_provider_its_inputs(pattern: bool) -> None:
+    provider = PinnedProvider()
+    text = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Tanh(a)  y = Exp(b) }"
+    options = options_of(enable_mem_pattern=pattern)
+    state = create_session_state(load_model(model_of(text)), options, [provider, CPUExecutionProvider()])
+    assert [step.op_type for step in state.executable.plan.steps] == ["Exp", "Tanh", "Exp"]
+    (y,) = state.executable.run([X], (), RunControl())
+    np.testing.assert_allclose(y, np.exp(np.tanh(np.exp(X))), rtol=1e-6)
+    plan = state.executable.plan
+    places = {plan.values.name_of(i): plan.locations[i].name for i in range(len(plan.values))}
+    assert places == {"x": "Cpu", "a": "Pinned", "b": "Pinned", "y": "Cpu"}
+    assert provider.allocator.blocks
+    assert all(block.ctypes.data % 4096 == 0 for block in provider.allocator.blocks)
+
+
+def faulty(result: Any) -> SessionState:
+    provider = FarCompilingProvider("OneExecutionProvider", FarDevice("One:0"), "Neg", result=result)
+    text = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Neg(a)  y = Mul(b, a) }"
+    return create_session_state(load_model(model_of(text)), options_of(), [provider, CPUExecutionProvider()])
+
+
+def _moved(tensor: Any) -> DeviceTensor:
+    """The tensor, said to lie in another memory."""
+    return DeviceTensor(memory="Two:0", block=tensor.block, offset=0, shape=tensor.shape, dtype=tensor.dtype)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (
+            lambda device, _inputs, outputs: [device.read(outputs[0])],
+            r"returned ndarray where a tensor in memory 'One:0'",
+        ),
+        (
+            lambda _device, _inputs, outputs: [_moved(outputs[0])],
+            r"returned float32\[2, 3\] in memory 'Two:0', where the value lies in memory 'One:0'",
+        ),
+    ],
+)
+@pytest.mark.requirement("D08")
+def test_partition_that_returns_a_value_in_another_memory_is_an_error(result: Any, message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        faulty(result).executable.run([X], (), RunControl())
+
+
+@pytest.mark.requirement("D08")
+def test_partition_that_returns_its_input_gets_a_copy_within_its_memory() -> None:
+    state = faulty(lambda _device, inputs, _outputs: [inputs[0]])
+    (y,) = state.executable.run([X], (), RunControl())
+    np.testing.assert_allclose(y, np.exp(X) ** 2, rtol=1e-6)
+
+
+@pytest.mark.requirement("D08")
+def test_memory_that_gives_no_block_is_an_error_that_names_it() -> None:
+    device = FarDevice("Full:0")
+    device.allocate = lambda nbytes: (_ for _ in ()).throw(MemoryError("all taken"))  # type: ignore[method-assign]
+    text = "g (float[2,3] x) => (float[2,3] y) <float[3] w = {1, 2, 3}> { y = Add(x, w) }"
+    with pytest.raises(ExecutionProviderError, match=r"its memory 'Full:0' gave no block of 12 bytes: all taken"):
+        create_session_state(
+            load_model(model_of(text)),
+            options_of(),
+            [FarKernelProvider("FullExecutionProvider", device, "Add"), CPUExecutionProvider()],
+        )
+
+
+@pytest.mark.requirement("D08")
+def test_memory_limit_of_a_run_counts_what_lies_far_away() -> None:
+    text = "g (float[300,300] x) => (float[300,300] y) { a = Neg(x)  b = Exp(a)  y = Sigmoid(b) }"
+    far = Far(text, ["Neg", "Exp"], compiles=(False, False))
+    x = np.zeros((300, 300), np.float32)
+    with pytest.raises(LimitExceededError):
+        far.state.executable.run([x], (), RunControl(memory_limit_nbytes=x.nbytes * 2 - 1))
+    far.state.executable.run([x], (), RunControl(memory_limit_nbytes=x.nbytes * 4))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (FarDevice("Same:0"), FarDevice("Same:0", 64), r"mean different things by memory 'Same:0'"),
+        (FarDevice("Cpu"), FarDevice("Two:0"), r"and the CPU mean different things by memory 'Cpu'"),
+    ],
+)
+@pytest.mark.requirement("M13")
+def test_memories_of_one_name_must_be_one_memory(first: FarDevice, second: FarDevice, message: str) -> None:
+    providers = [FarKernelProvider("A", first, "Neg"), FarKernelProvider("B", second, "Exp"), CPUExecutionProvider()]
+    with pytest.raises(ExecutionProviderError, match=message):
+        create_session_state(load_model(model_of(CHAIN)), options_of(), providers)
+
+
+class _Mute(CPUAllocator):
+    name = "Mute:0"
+    is_host_accessible = False
+
+
+def test_memory_that_the_cpu_cannot_read_needs_an_allocator_that_copies() -> None:
+    provider = FarKernelProvider("MuteExecutionProvider", _Mute(), "Neg")  # type: ignore[arg-type]
+    with pytest.raises(ExecutionProviderError, match=r"its allocator cannot copy; derive it from DeviceAllocator"):
+        create_session_state(load_model(model_of(CHAIN)), options_of(), [provider, CPUExecutionProvider()])
+
+
+@pytest.mark.requirement("D08")
+def test_constants_are_folded_without_the_kernels_of_far_devices() -> None:
+    text = """g (float[2,3] x) => (float[2,3] y) <float[3] w = {1, 2, 3}> { v = Neg(w)  y = Add(x, v) }"""
+    far = Far(text, ["Neg", "Add"], compiles=(False, False))
+    far.assert_as_on_cpu(x=X)
+    assert "Neg" not in [step.op_type for step in far.state.executable.plan.steps]
