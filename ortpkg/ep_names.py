@@ -85,6 +85,11 @@ EP_ALIASES: dict[str, str] = {
     "azure": "AzureExecutionProvider",
 }
 
+#: EP → values of an EPContext node's ``source`` that are its own, where they are not its full name alone.
+_CONTEXT_SOURCES: dict[str, tuple[str, ...]] = {QNN_EP: (QNN_EP, "QNN"), PREPACK_EP: (PREPACK_EP, "prepack")}
+#: EPs that compare a ``source`` without case.
+_FOLDS_SOURCES = frozenset({QNN_EP})
+
 _PRIORITIES = {name: position for position, name in enumerate(KNOWN_EPS)}
 _SUFFIX = "executionprovider"
 
@@ -116,6 +121,30 @@ def resolve_ep_name(text: str) -> str:
 def stated_ep(text: str | None) -> str | None:
     """The full name of the execution provider that a package states in its own words; None where it states none."""
     return None if text is None else resolve_ep_name(text)
+
+
+def context_sources_of(ep_name: str) -> tuple[str, ...]:
+    """Values of an EPContext node's ``source`` by which the EP calls its contexts (E10); the first is what it writes.
+
+    >>> context_sources_of("QNNExecutionProvider"), context_sources_of("OpenVINOExecutionProvider")
+    (('QNNExecutionProvider', 'QNN'), ('OpenVINOExecutionProvider',))
+    """
+    return _CONTEXT_SOURCES.get(ep_name, (ep_name,))
+
+
+def is_context_source_of(ep_name: str, source: str) -> bool:
+    """Whether an EPContext node with that ``source`` is the EP's: QNN's two names in either case, others' as they are.
+
+    >>> [is_context_source_of(ep, text) for ep, text in ((QNN_EP, "qnn"), (OPENVINO_EP, "OpenVINO"))]
+    [True, False]
+    """
+    own = context_sources_of(ep_name)
+    return source in own or (ep_name in _FOLDS_SOURCES and source.lower() in {each.lower() for each in own})
+
+
+def ep_of_context_source(source: str) -> str:
+    """The full name of the EP whose contexts have that ``source``; the text itself where no known EP calls them so."""
+    return next((ep_name for ep_name in _CONTEXT_SOURCES if is_context_source_of(ep_name, source)), source)
 
 
 def is_known_ep(name: str) -> bool:

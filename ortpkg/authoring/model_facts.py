@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.ep_names import ep_of_context_source, is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_file import read_model_file
@@ -117,7 +117,7 @@ def _compatibility_by_ep(metadata_props: Mapping[str, str]) -> dict[str, str]:
 
 def _eps_of_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
     """A source is a key that the EP defines, often its name ("QNN" is one of QNN's): only known names say anything."""
-    return tuple(dict.fromkeys(ep for ep in map(resolve_ep_name, sources) if is_known_ep(ep)))
+    return tuple(dict.fromkeys(ep for ep in map(ep_of_context_source, sources) if is_known_ep(ep)))
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
@@ -60,8 +61,8 @@ class CompilingProvider(ExecutionProvider):
     """Claims what it supports as fused partitions, and EPContext nodes of its own.
 
     Attributes:
-        context_sources: values of an EPContext node's ``source`` that are its own, compared without case (E10); the
-            first is what it writes.
+        context_sources: values of an EPContext node's ``source`` that are its own, beside those that its name implies
+            (``ep_names.context_sources_of``); the first is what it writes. Letter by letter (E10).
         ep_context: the session's options; set by the session before it asks for capabilities.
         first_loader: loads each context in a child process before it is loaded here for the first time; None for code
             of our own, and for what looks after itself. The session sets it for plug-ins.
@@ -193,7 +194,8 @@ class CompilingProvider(ExecutionProvider):
     def _is_own_context(self, node: Node) -> bool:
         if not is_ep_context(node) or node.execution_provider:
             return False
-        return ep_context_attributes(node).source.lower() in {each.lower() for each in self.context_sources}
+        source = ep_context_attributes(node).source
+        return source in self.context_sources or is_context_source_of(self.name, source)
 
     def _claim(self, graph: Graph, indices: tuple[int, ...], name: str) -> ComputeCapability | None:
         inputs, outputs = subgraph_signature(graph, indices)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
-from ortpkg.ep_names import PREPACK_EP, resolve_ep_name
+from ortpkg.ep_names import PREPACK_EP, ep_of_context_source, is_context_source_of
 from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes
 from ortpkg.providers.ep_context_options import EpContextOptions
@@ -69,7 +69,7 @@ class JudgedContexts:
 
 def is_native(context: EpContextAttributes) -> bool:
     """Whether foreign native code would read the context."""
-    return resolve_ep_name(context.source) != PREPACK_EP
+    return not is_context_source_of(PREPACK_EP, context.source)
 
 
 def contexts_to_judge(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
@@ -99,7 +99,7 @@ def load_only(
             raise EpContextError(
                 f"the context {what} of {quoted(model.name)} is not the one that was looked at: it was replaced or "
                 f"changed meanwhile",
-                ep_name=resolve_ep_name(context.source),
+                ep_name=ep_of_context_source(context.source),
                 source=context.source,
                 partition_name=context.partition_name,
             )

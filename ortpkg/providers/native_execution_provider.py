@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import context_sources_of
 from ortpkg.errors import CompileError, InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
@@ -60,7 +61,7 @@ class NativeExecutionProvider(CompilingProvider):
     ) -> None:
         super().__init__(name, ep_devices=ep_devices, options=options)
         self.backend = library.backend
-        self.context_sources = (name, name.removesuffix("ExecutionProvider"))
+        self.context_sources = context_sources_of(name)
         self._library = library
         #: Compiled at the claim, by the fused node's name, until ``compile`` asks for them.
         self._claimed: dict[str, CompiledModel] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_names import PREPACK_EP
+from ortpkg.ep_names import PREPACK_EP, context_sources_of
 from ortpkg.errors import CompileError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.schemas import resolve_since_version
@@ -39,7 +39,7 @@ class PrepackExecutionProvider(CompilingProvider):
     """Runs partitions on our kernels, optimized, with weights in kernel layout."""
 
     backend = "prepack"
-    context_sources = (PREPACK_EP, "prepack")
+    context_sources = context_sources_of(PREPACK_EP)
 
     def __init__(self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None) -> None:
         super().__init__(PREPACK_EP, ep_devices=ep_devices, options=options)

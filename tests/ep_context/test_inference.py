@@ -79,13 +79,38 @@ def test_a_sub_folder_is_allowed(context: Path) -> None:
 
 
 @pytest.mark.requirement("E10")
-@pytest.mark.parametrize("source", ["fakeexecutionprovider", "FAKE"])
-def test_a_source_is_compared_without_case_and_may_have_a_short_form(context: Path, source: str) -> None:
+@pytest.mark.parametrize(
+    ("ep_name", "source", "is_own"),
+    [
+        ("QNNExecutionProvider", "QNNExecutionProvider", True),
+        ("QNNExecutionProvider", "QNN", True),
+        ("QNNExecutionProvider", "qnn", True),
+        ("QNNExecutionProvider", "qnnEXECUTIONprovider", True),
+        ("QNNExecutionProvider", "QnnHtp", False),
+        ("OpenVINOExecutionProvider", "OpenVINOExecutionProvider", True),
+        ("OpenVINOExecutionProvider", "OpenVINO", False),
+        ("OpenVINOExecutionProvider", "openvinoexecutionprovider", False),
+        ("FakeExecutionProvider", "FakeExecutionProvider", True),
+        ("FakeExecutionProvider", "fake", True),
+        ("FakeExecutionProvider", "FAKE", False),
+    ],
+)
+def test_a_source_is_compared_as_its_provider_compares_it(
+    model: Path, ep_name: str, source: str, *, is_own: bool
+) -> None:
+    state_of(model, FakeCompiler(name=ep_name), ep_context_enable="1")
+
     def change(attributes: dict[str, onnx.AttributeProto], _node: onnx.NodeProto) -> None:
         attributes["source"].s = source.encode()
 
-    provider = FakeCompiler(sources=("FakeExecutionProvider", "fake"))
-    np.testing.assert_allclose(run(state_of(edited(context, change), provider), X)[0], EXPECTED, rtol=1e-5)
+    context = edited(model.parent / "net_ctx.onnx", change)
+    sources = ("FakeExecutionProvider", "fake") if ep_name == "FakeExecutionProvider" else ()
+    provider = FakeCompiler(name=ep_name, sources=sources)
+    if is_own:
+        np.testing.assert_allclose(run(state_of(context, provider), X)[0], EXPECTED, rtol=1e-5)
+        return
+    with pytest.raises(KernelNotFoundError, match=source):
+        state_of(context, provider)
 
 
 @pytest.mark.requirement("E10", "E35")

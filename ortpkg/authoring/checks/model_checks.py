@@ -15,7 +15,7 @@ from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel,
 from ortpkg.authoring.checks.data_references import DataReference
 from ortpkg.authoring.overall_values import wired_by_name
 from ortpkg.authoring.rules import model_rules
-from ortpkg.ep_names import is_known_ep, resolve_ep_name, stated_ep
+from ortpkg.ep_names import context_sources_of, ep_of_context_source, is_known_ep, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_signature import ValueSignature
@@ -212,10 +212,12 @@ def _check_sources(variant: VariantInfo, model: OpenedModel) -> Iterator[Finding
             message = f"variant {quoted(variant.name)} has EPContext nodes of {quoted(source)} and no main one"
             yield of_variant(model_rules.CONTEXT_WITHOUT_MAIN, variant, message)
         ep = stated_ep(variant.constraints.ep)
-        maker = resolve_ep_name(source)
+        maker = ep_of_context_source(source)
         # A plug-in may call its contexts as it likes; the providers that are known call them by their name.
         if source and maker != ep and (is_known_ep(maker) or is_known_ep(ep or "")):
             offered = f"is for {quoted(ep)}" if ep else "names no execution provider"
+            if ep and is_known_ep(ep):
+                offered += f", which takes contexts of source {' or '.join(map(quoted, context_sources_of(ep)))}"
             message = f"variant {quoted(variant.name)} {offered}; {quoted(source)} compiled its model"
             yield of_variant(model_rules.CONTEXT_SOURCE, variant, message)
 

@@ -264,7 +264,7 @@ MODEL_CASES = (
         rule=model_rules.CONTEXT_SOURCE,
         good=_with_context,
         change=_context(source="OpenVINOExecutionProvider"),
-        message="is for 'QNNExecutionProvider'; 'OpenVINOExecutionProvider' compiled its model",
+        message="'QNNExecutionProvider' or 'QNN'; 'OpenVINOExecutionProvider' compiled its model",
     ),
     RuleCase(
         rule=model_rules.VALUES_DIFFER,
