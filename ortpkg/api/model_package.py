@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortpkg.api.model_operators import operator_evidence
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
 from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted
@@ -246,6 +247,7 @@ class ModelPackage:
             records=records_of(self.info, offer, machine, canary_failures),
             machine=machine,
             asked_memory=offer.asked_memory,
+            operators=operator_evidence(offer),
         )
         return select_by_policy(self.info, chosen, offer, request, log)
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortpkg.api.model_operators import operator_evidence
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
 from ortpkg.errors import NoSuitableVariantError
@@ -78,6 +79,7 @@ def select_here(package: PackageInfo, variant: VariantInfo) -> Selection:
         notes=offer.notes,
         records=records_of(package, offer, machine),
         asked_memory=offer.asked_memory,
+        operators=operator_evidence(offer),
     )
     selection = select_by_policy(package, alone, offer, request)
     if selection.best is None:

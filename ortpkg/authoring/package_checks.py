@@ -24,6 +24,7 @@ from ortpkg.authoring.checks.model_checks import (
     check_contexts,
     check_external_data,
     check_models,
+    check_operators,
     check_overall_values,
 )
 from ortpkg.authoring.checks.pipeline_checks import check_pipeline
@@ -92,6 +93,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
             model_rules.CONTEXT_SOURCE,
         ),
     ),
+    "operators": PackageCheck(check_operators, (model_rules.OPERATOR_UNKNOWN,)),
     "agreement": PackageCheck(check_agreement, (model_rules.VALUES_DIFFER, model_rules.FIXED_DIMENSIONS_DIFFER)),
     "overall values": PackageCheck(check_overall_values, (model_rules.OVERALL_VALUES_OUTDATED,)),
     "cpu coverage": PackageCheck(check_cpu_coverage, (selection_rules.NO_CPU_VARIANT,)),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
+from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
+from ortpkg.providers.operator_support import OperatorSupport, embedded_support
 from ortpkg.version import __version__
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ class CpuEpFactory(CpuDevicesEpFactory):
         if is_own_text(info, "onnxruntime"):
             return CompiledModelCompatibility.UNSUPPORTED
         return super().validate_compiled_model_compatibility_info(devices, info)
+
+    def operator_support(self, needed: ModelOperators) -> OperatorSupport:
+        return embedded_support(needed)
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         # numpy is loaded only when a session is made.

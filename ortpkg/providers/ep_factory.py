@@ -11,6 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.providers.operator_support import OperatorSupport
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
@@ -67,6 +69,10 @@ class EpFactory(ABC):
     ) -> CompiledModelCompatibility:
         """Rates a compiled model's compatibility string on ``devices``. Default: not applicable."""
         return CompiledModelCompatibility.NOT_APPLICABLE
+
+    def operator_support(self, needed: ModelOperators) -> OperatorSupport:
+        """What of a model's needs neither the EP nor the CPU provider behind it meets. Default: it cannot tell."""
+        return OperatorSupport(unknown=needed)
 
     def has_device(
         self,

@@ -6,7 +6,7 @@ devices (a provider-bridge EP) reports no devices here either, so that device ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,17 +16,20 @@ from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.graph.operator_scan import ModelOperators, Operator
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import is_own_text, rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
+from ortpkg.providers.operator_support import OperatorSupport, native_support, read_operators
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
 
 _FUNCTION = "ortpkg.providers.onnxruntime_probe:list_offers"
 _RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_compatibility"
+_OPERATORS_FUNCTION = "ortpkg.providers.onnxruntime_probe:missing_operators"
 #: A compatibility string that is longer is nobody's.
 _MOST_INFO_CHARACTERS = 1 << 16
 _TYPES = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "npu": DeviceType.NPU}
@@ -50,7 +53,8 @@ DISTRIBUTIONS: tuple[str, ...] = (
 )
 
 Ask = Callable[[Mapping[str, object]], ProbeAnswer]
-#: Asks for a rating; takes the arguments of ``rate_compatibility`` and the fingerprint that the answer depends on.
+#: Asks for a rating, or for missing operators; takes the arguments of the probe's function and the fingerprint that
+#: the answer depends on.
 AskRating = Callable[[Mapping[str, Any], Mapping[str, object]], ProbeAnswer]
 
 
@@ -62,6 +66,10 @@ def _rate_in_child(arguments: Mapping[str, Any], fingerprint: Mapping[str, objec
     return ask_backend(_RATE_FUNCTION, arguments, fingerprint=fingerprint)
 
 
+def _ask_operators_in_child(arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+    return ask_backend(_OPERATORS_FUNCTION, arguments, fingerprint=fingerprint)
+
+
 class OnnxRuntimeEpFactory(EpFactory):
     """One execution provider of the installed onnxruntime.
 
@@ -69,15 +77,23 @@ class OnnxRuntimeEpFactory(EpFactory):
         ep_name: which one.
         ask: how to ask onnxruntime for what it offers; tests hand in what a build would answer.
         ask_rating: how to ask it what it thinks of a compatibility string.
+        ask_operators: how to ask it which operators it lacks.
     """
 
     backend = "onnxruntime"
     vendor = "Microsoft"
 
-    def __init__(self, ep_name: str, ask: Ask = _ask_in_child, ask_rating: AskRating = _rate_in_child) -> None:
+    def __init__(
+        self,
+        ep_name: str,
+        ask: Ask = _ask_in_child,
+        ask_rating: AskRating = _rate_in_child,
+        ask_operators: AskRating = _ask_operators_in_child,
+    ) -> None:
         self.ep_name = ep_name
         self._ask = ask
         self._ask_rating = ask_rating
+        self._ask_operators = ask_operators
         #: The hardware that was asked about last, and the device that each of onnxruntime's EP devices is there.
         self._reported: tuple[Sequence[HardwareDevice], list[HardwareDevice]] = ((), [])
 
@@ -137,6 +153,14 @@ class OnnxRuntimeEpFactory(EpFactory):
         rating = self._ask_rating(arguments, _fingerprint(hardware)).require(self.ep_name)
         known = {each.value: each for each in CompiledModelCompatibility}
         return known.get(str(rating), CompiledModelCompatibility.UNKNOWN)
+
+    def operator_support(self, needed: ModelOperators) -> OperatorSupport:
+        return native_support(needed, ep_name=self.ep_name, ask=self._missing_operators)
+
+    def _missing_operators(self, operators: Sequence[Operator]) -> Iterable[Operator]:
+        arguments = {"ep_name": self.ep_name, "operators": [list(each) for each in operators]}
+        answer = self._ask_operators(arguments, {"distributions": _distributions()})
+        return read_operators(answer.require(self.ep_name))
 
     def _ep_device(self, entry: Mapping[str, Any], device: HardwareDevice | None) -> EpDevice:
         return EpDevice(
@@ -213,9 +237,13 @@ def _offers(ask: Ask, hardware: Sequence[HardwareDevice], ep_name: str) -> _Offe
 def _fingerprint(hardware: Sequence[HardwareDevice]) -> dict[str, object]:
     """Everything that onnxruntime's answers depend on."""
     return {
-        "distributions": [[found.name, found.version] for found in installed_distributions()],
+        "distributions": _distributions(),
         "hardware": [hardware_device_to_json(device) for device in hardware],
     }
+
+
+def _distributions() -> list[list[str]]:
+    return [[found.name, found.version] for found in installed_distributions()]
 
 
 def _reported(entry: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> ReportedDevice:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+from ortpkg.ep_names import CPU_EP
+from ortpkg.providers.library_traits import LIBRARY_TRAITS
+from ortpkg.providers.operator_probe import one_node_model, pairs
+from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
+
+#: Runs none of a model's own operators: its operators call web services.
+_WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})
 
 
 def list_offers() -> dict[str, Any]:
@@ -31,6 +38,36 @@ def rate_compatibility(ep_name: str, places: list[int], info: str) -> str | None
     if rate is None or not places or max(places) >= len(offered):
         return None
     return str(rate([offered[place] for place in places], info).name)
+
+
+def missing_operators(ep_name: str, operators: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Those that neither the EP nor onnxruntime's CPU provider has a kernel of.
+
+    EPs without kernels in this build compile what they take: there only what onnxruntime does not define is missing.
+    """
+    onnxruntime = load_onnxruntime()
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    list_kernels = getattr(state, "get_all_opkernel_def", None)
+    kernels = {(each.domain, each.op_name, each.provider) for each in list_kernels()} if list_kernels else set()
+    counted = {ep_name, CPU_EP}
+    has_kernels = ep_name in _WITHOUT_KERNELS or any(provider == ep_name for _, _, provider in kernels)
+    known = {(domain, name) for domain, name, provider in kernels if provider in counted}
+    return [
+        operator
+        for operator in pairs(operators)
+        if operator not in known and (has_kernels or not _is_defined(onnxruntime, *operator))
+    ]
+
+
+def _is_defined(onnxruntime: Any, domain: str, op_type: str) -> bool:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    try:
+        onnxruntime.InferenceSession(one_node_model(domain, op_type), options, providers=[CPU_EP])
+    except Exception as error:  # noqa: BLE001 - onnxruntime has an exception of its own for each status
+        return (domain, op_type) not in LIBRARY_TRAITS["onnxruntime"].unknown_operators(str(error))
+    return True
 
 
 def _ep_device(ep_device: Any) -> dict[str, Any]:

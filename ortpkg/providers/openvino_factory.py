@@ -6,7 +6,7 @@ remembered (``ortpkg.isolation``). Source of device names and properties: OpenVI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +15,23 @@ from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.pci_vendors import INTEL
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.graph.operator_scan import ModelOperators, Operator
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
+from ortpkg.providers.operator_support import OperatorSupport, native_support, read_operators
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
 
 _FUNCTION = "ortpkg.providers.openvino_probe:list_devices"
+_OPERATORS_FUNCTION = "ortpkg.providers.openvino_probe:missing_operators"
 _TYPES = {"CPU": DeviceType.CPU, "GPU": DeviceType.GPU, "NPU": DeviceType.NPU}
 
+#: Asks which operators a library lacks; takes the arguments of ``missing_operators`` and what the answer depends on.
+AskOperators = Callable[[Mapping[str, Any], Mapping[str, object]], ProbeAnswer]
 #: Asks OpenVINO for its devices; takes the fingerprint that the answer depends on.
 Ask = Callable[[Mapping[str, object]], ProbeAnswer]
 
@@ -35,19 +40,25 @@ def _ask_in_child(fingerprint: Mapping[str, object]) -> ProbeAnswer:
     return ask_backend(_FUNCTION, {}, fingerprint=fingerprint)
 
 
+def _ask_operators_in_child(arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+    return ask_backend(_OPERATORS_FUNCTION, arguments, fingerprint=fingerprint)
+
+
 class OpenVinoEpFactory(EpFactory):
     """OpenVINOExecutionProvider on the ``openvino`` package.
 
     Args:
-        ask: how to ask OpenVINO; tests hand in what a machine would answer.
+        ask: how to ask OpenVINO for its devices; tests hand in what a machine would answer.
+        ask_operators: how to ask it which operators it lacks.
     """
 
     ep_name = OPENVINO_EP
     vendor = "Intel"
     backend = "openvino"
 
-    def __init__(self, ask: Ask = _ask_in_child) -> None:
+    def __init__(self, ask: Ask = _ask_in_child, ask_operators: AskOperators = _ask_operators_in_child) -> None:
         self._ask = ask
+        self._ask_operators = ask_operators
 
     @cached_property
     def _distribution(self) -> InstalledDistribution | None:
@@ -81,6 +92,13 @@ class OpenVinoEpFactory(EpFactory):
     ) -> CompiledModelCompatibility:
         """Rates the string of ``ortpkg.providers.compatibility_info``: only the release that made a blob loads it."""
         return rate_compatibility(devices, info, backend=self.backend, version=self.version, takes_patches=False)
+
+    def operator_support(self, needed: ModelOperators) -> OperatorSupport:
+        return native_support(needed, ep_name=self.ep_name, ask=self._missing_operators)
+
+    def _missing_operators(self, operators: Sequence[Operator]) -> Iterable[Operator]:
+        arguments = {"operators": [list(each) for each in operators]}
+        return read_operators(self._ask_operators(arguments, {"openvino": self.version}).require(self.ep_name))
 
     def _ep_device(
         self, entry: Mapping[str, Any], device_type: DeviceType, ordinal: int, hardware: Sequence[HardwareDevice]

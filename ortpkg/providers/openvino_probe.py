@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -12,6 +12,23 @@ def list_devices() -> list[dict[str, Any]]:
 
     core = openvino.Core()
     return [{"id": device, **_properties(core, device)} for device in core.available_devices]
+
+
+def missing_operators(operators: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+    """Those for which OpenVINO has no conversion rule. It may crash over an operator that it has."""
+    from ortpkg.providers.library_traits import LIBRARY_TRAITS
+    from ortpkg.providers.operator_probe import one_node_model, pairs
+    from ortpkg.providers.quiet_openvino import openvino  # as above
+
+    core = openvino.Core()
+    found = []
+    for operator in pairs(operators):
+        try:
+            core.read_model(one_node_model(*operator))
+        except Exception as error:  # noqa: BLE001 - what it raises for a wrong model is not documented
+            if operator in LIBRARY_TRAITS["openvino"].unknown_operators(str(error)):
+                found.append(operator)
+    return found
 
 
 def _properties(core: Any, device: str) -> dict[str, Any]:

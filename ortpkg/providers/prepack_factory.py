@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import PREPACK_EP
+from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
+from ortpkg.providers.operator_support import OperatorSupport, embedded_support
 from ortpkg.providers.prepack_compatibility import rate
 from ortpkg.version import __version__
 
@@ -30,6 +32,9 @@ class PrepackEpFactory(CpuDevicesEpFactory):
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
         return rate(devices, info, version=self.version)
+
+    def operator_support(self, needed: ModelOperators) -> OperatorSupport:
+        return embedded_support(needed, context_ep=self.ep_name)
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
         # numpy is loaded only when a session is made.

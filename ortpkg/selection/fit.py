@@ -7,15 +7,17 @@ that they are asked of a variant only when its turn has come.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import quoted
+from ortpkg.graph.operator_scan import NOTHING, ModelOperators
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.quantities import nbytes_text
 from ortpkg.selection.limits import NO_LIMITS, Limits, has_value
+from ortpkg.selection.operators import OperatorEvidence, judge_operators
 from ortpkg.selection.variant_facts import PEAK_MEMORY_FACT, SIZE_FACT, peak_memory_of, precision_of, size_of
 from ortpkg.selection.verdict import ReasonCode
 
@@ -66,6 +68,7 @@ class FitContext:
         smallest_nbytes: of all budgets; None where there is none.
         sizes: variant → bytes of its files, where the package does not record them.
         records: what was measured and what failed here; None where nothing was.
+        operators: what models need and EP devices have; None where that is not looked at.
     """
 
     limits: Limits
@@ -74,6 +77,7 @@ class FitContext:
     smallest_nbytes: int | None
     sizes: Mapping[str, int]
     records: RecordIndex | None
+    operators: OperatorEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,7 @@ class Concern:
         notes: for the verdict on every EP device, where nothing else need be looked at.
         unchecked: limits that could not be checked.
         recorded: the variant's name where there are records of it.
+        operators: what its model needs beyond ONNX's own operators.
     """
 
     rejection: Rejection | None = None
@@ -93,6 +98,7 @@ class Concern:
     notes: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     recorded: str | None = None
+    operators: ModelOperators = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +122,7 @@ def fit_context(
     sizes: Mapping[str, int] = EMPTY,
     records: SelectionRecords | None = None,
     asked_memory: Collection[HardwareDevice] = (),
+    operators: OperatorEvidence | None = None,
 ) -> FitContext | None:
     """The context of one selection; None where there is nothing that a variant's facts could be compared with.
 
@@ -128,7 +135,7 @@ def fit_context(
         from ortpkg.selection.records import index_records  # most machines have no records
 
         index = index_records(records, component_name, ep_devices)
-    if not known and index is None and limits == NO_LIMITS:
+    if not known and index is None and operators is None and limits == NO_LIMITS:
         return None
     return FitContext(
         limits=NO_LIMITS if limits == NO_LIMITS else limits,
@@ -137,11 +144,18 @@ def fit_context(
         smallest_nbytes=min(known, default=None),
         sizes=sizes,
         records=index,
+        operators=operators,
     )
 
 
 def concern_of(variant: VariantInfo, context: FitContext) -> Concern | None:
     """What is to be said of the variant's fit; None if nothing, on any EP device."""
+    concern = _concern_without_operators(variant, context)
+    needed = None if context.operators is None else context.operators.needs(variant)
+    return replace(concern or Concern(), operators=needed) if needed else concern
+
+
+def _concern_without_operators(variant: VariantInfo, context: FitContext) -> Concern | None:
     has_records = context.records is not None and variant.name in context.records.variants
     if context.limits is NO_LIMITS and not has_records:
         return _plain_concern(variant, context)
@@ -155,7 +169,18 @@ def concern_of(variant: VariantInfo, context: FitContext) -> Concern | None:
 
 
 def judge_fit(concern: Concern, ep_device_at: int, context: FitContext) -> FitOutcome:
-    """The variant on one EP device: its facts, its memory there, then what was measured and what failed there."""
+    """The variant on one EP device: its operators, then all else; what could not be told of them is for the verdict."""
+    if not concern.operators or context.operators is None:
+        return _judge_facts(concern, ep_device_at, context)
+    outcome = judge_operators(concern.operators, context.ep_devices[ep_device_at], context.operators)
+    if outcome.rejection is not None:
+        return FitOutcome(rejection=outcome.rejection)
+    found = _judge_facts(concern, ep_device_at, context)
+    return replace(found, notes=(*outcome.unchecked, *found.notes), unchecked=(*outcome.unchecked, *found.unchecked))
+
+
+def _judge_facts(concern: Concern, ep_device_at: int, context: FitContext) -> FitOutcome:
+    """Its facts, its memory there, then what was measured and what failed there."""
     if concern.notes:
         return FitOutcome(notes=() if context.budgets[ep_device_at] is None else concern.notes)
     from ortpkg.selection.records import (  # most variants come with nothing that is asked here

@@ -12,8 +12,10 @@ from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, installed_factory
+from ortpkg.providers.operator_support import OperatorSupport
 
 if TYPE_CHECKING:
     from ortpkg.devices.profiles import MachineProfile
@@ -63,6 +65,13 @@ class MachineOffer:
                     )
                 return rating
         return CompiledModelCompatibility.UNKNOWN
+
+    def operator_support(self, ep_device: EpDevice, needed: ModelOperators) -> OperatorSupport:
+        """What of a model's needs an EP device does not meet; without its factory that cannot be told."""
+        for factory in self.factories:
+            if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
+                return factory.operator_support(needed)
+        return OperatorSupport(unknown=needed)
 
 
 def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:

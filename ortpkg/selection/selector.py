@@ -59,7 +59,8 @@ def make_request(
         hardware, compatibility, check_architecture, notes: see :class:`SelectionRequest`.
         policy: a name of ``policies.POLICIES``.
         device, ep, backend: filters in the caller's words; an EP may be an alias, and backend "auto" is any.
-        evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory`` of :class:`SelectionRequest`.
+        evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory``, ``operators``: see
+            :class:`SelectionRequest`.
 
     Raises UsageError for an unknown policy, device, EP or backend.
     """
@@ -100,6 +101,7 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
         sizes=request.sizes,
         records=request.records,
         asked_memory=request.asked_memory,
+        operators=request.operators,
     )
     judges = Judges(component.variants, context, request.policy, fit)
     winner = judges.winner()

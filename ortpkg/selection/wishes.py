@@ -17,6 +17,7 @@ from ortpkg.selection.policies import Policy
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import SelectionRecords
+    from ortpkg.selection.operators import OperatorEvidence
 
 
 class Evidence(TypedDict, total=False):
@@ -27,6 +28,7 @@ class Evidence(TypedDict, total=False):
     records: SelectionRecords | None
     machine: str
     asked_memory: Collection[HardwareDevice]
+    operators: OperatorEvidence | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ class SelectionRequest:
         machine: the name of the machine profile; "" for this machine.
         notes: what discovery could not find out; carried into the warnings.
         asked_memory: see :class:`~ortpkg.selection.machine.MachineOffer`.
+        operators: what models need and EP devices have, beyond ONNX's own operators; None: not looked at.
     """
 
     policy: Policy
@@ -61,6 +64,7 @@ class SelectionRequest:
     machine: str = ""
     notes: tuple[str, ...] = ()
     asked_memory: Collection[HardwareDevice] = ()
+    operators: OperatorEvidence | None = None
 
 
 def device_type_named(text: str) -> DeviceType:

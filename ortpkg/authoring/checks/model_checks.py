@@ -18,12 +18,17 @@ from ortpkg.authoring.rules import model_rules
 from ortpkg.ep_names import context_sources_of, ep_of_context_source, is_known_ep, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
+from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_signature import ValueSignature
+from ortpkg.graph.operator_scan import operator_text, scan_model_file
 from ortpkg.package.findings import finding, listed
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import ValueInfo, VariantInfo
 from ortpkg.package.path_resolver import is_inside, is_link
 from ortpkg.package.rules import Rule
+from ortpkg.providers.operator_support import is_public_operator
+
+_LIMITS = ModelLimits()
 
 
 def check_models(package: CheckedPackage) -> Iterator[Finding]:
@@ -71,6 +76,20 @@ def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
             elif file.nbytes == 0:
                 yield of_variant(model_rules.CONTEXT_MISSING, variant, f"{what} is empty")
         yield from _check_sources(variant, model)
+
+
+def check_operators(package: CheckedPackage) -> Iterator[Finding]:
+    """Some known library has each operator; a plug-in EP, which the variant names, may have its own."""
+    for variant, model in _models(package):
+        ep = stated_ep(variant.constraints.ep)
+        needed = scan_model_file(model.path, limits=_LIMITS)
+        if needed is None or (ep is not None and not is_known_ep(ep)):
+            continue
+        unknown = [operator_text(each) for each in needed.operators if not is_public_operator(each)]
+        if unknown:
+            what = f"{'operators' if len(unknown) > 1 else 'operator'} {listed(unknown)}"
+            message = f"the model of variant {quoted(variant.name)} needs the {what}, which no known library has"
+            yield of_variant(model_rules.OPERATOR_UNKNOWN, variant, message)
 
 
 def check_agreement(package: CheckedPackage) -> Iterator[Finding]:

@@ -108,6 +108,21 @@ CONTEXT_SOURCE = Rule(
     example='source = "QNN" in a variant of OpenVINOExecutionProvider',
     severity=Severity.WARNING,
 )
+OPERATOR_UNKNOWN = Rule(
+    id="ORT115",
+    title="The operators of a model are such that a known library has them",
+    explanation=(
+        "The model has an operator that is neither ONNX's, nor a function of the model, nor one that onnxruntime, "
+        "OpenVINO or another known library brings. It runs only where a plug-in EP or a library of custom operators "
+        "has it; everywhere else selection passes the variant over."
+    ),
+    remedy=(
+        "name the execution provider that has it, define it as a function in the model, or add a variant without it "
+        "for all other machines"
+    ),
+    example="a node of com.acme:Frobnicate in a variant of CPUExecutionProvider",
+    severity=Severity.WARNING,
+)
 VALUES_DIFFER = Rule(
     id="ORT120",
     title="Variants of a component have the same inputs and outputs",
@@ -148,6 +163,7 @@ MODEL_RULES: tuple[Rule, ...] = (
     CONTEXT_MISSING,
     CONTEXT_WITHOUT_MAIN,
     CONTEXT_SOURCE,
+    OPERATOR_UNKNOWN,
     VALUES_DIFFER,
     FIXED_DIMENSIONS_DIFFER,
     OVERALL_VALUES_OUTDATED,

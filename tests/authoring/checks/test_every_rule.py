@@ -267,6 +267,11 @@ MODEL_CASES = (
         message="'QNNExecutionProvider' or 'QNN'; 'OpenVINOExecutionProvider' compiled its model",
     ),
     RuleCase(
+        rule=model_rules.OPERATOR_UNKNOWN,
+        change=_file("gpu/model.onnx", model(domain="com.acme")),
+        message="the model of variant 'gpu' needs the operator 'com.acme:Identity', which no known library has",
+    ),
+    RuleCase(
         rule=model_rules.VALUES_DIFFER,
         change=_file("gpu/model.onnx", model("(float16[n, 4] x) => (float16[n, 4] y)")),
         message="variant 'gpu' differs from 'cpu': input 'x' has the type 'tensor(float16)'",

@@ -26,9 +26,11 @@ NBYTES = 16
 """Of each tensor in external data."""
 
 
-def model(signature: str = SIGNATURE, *, ir_version: int = 9, opset: int = 17) -> bytes:
-    """y = Identity(x)."""
-    text = f'<ir_version: {ir_version}, opset_import: ["" : {opset}]> g {signature} {{ y = Identity(x) }}'
+def model(signature: str = SIGNATURE, *, ir_version: int = 9, opset: int = 17, domain: str = "") -> bytes:
+    """y = Identity(x), of ONNX's domain or another one."""
+    imports = f'["" : {opset}, "{domain}" : 1]' if domain else f'["" : {opset}]'
+    operator = f"{domain}.Identity" if domain else "Identity"
+    text = f"<ir_version: {ir_version}, opset_import: {imports}> g {signature} {{ y = {operator}(x) }}"
     serialized: bytes = onnx.parser.parse_model(text).SerializeToString()
     return serialized
 

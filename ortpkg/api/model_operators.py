@@ -1,0 +1,75 @@
+"""What the models of variants need beyond ONNX's own operators, read from the files when a selection asks.
+
+A model that imports ONNX's domains alone costs a look at its imports. What took a walk over all nodes is remembered,
+per user, by what the file system says of the file, so that it is walked over once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
+from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.operator_scan import NOTHING, ModelOperators, file_imports_only_onnx, scan_model_file
+from ortpkg.package.package_info import VariantInfo
+from ortpkg.providers.operator_support import read_operators
+from ortpkg.selection.machine import MachineOffer
+from ortpkg.selection.operators import OperatorEvidence
+
+_KIND = "model_operators"
+_MOST_KEPT = 500
+#: A file this young may change again without a new time of change.
+_LEAST_AGE_NS = 2_000_000_000
+_LIMITS = ModelLimits()
+
+
+class ModelNeeds:
+    """What the models of one selection need; each is asked once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Path, ModelOperators | None] = {}
+
+    def of_variant(self, variant: VariantInfo) -> ModelOperators | None:
+        """None where it cannot be told: a set of files, a model that is not here, or one that cannot be read."""
+        path = variant.model_path
+        if path is None:
+            return None
+        if path not in self._found:
+            self._found[path] = read_model_operators(path)
+        return self._found[path]
+
+
+def operator_evidence(offer: MachineOffer) -> OperatorEvidence:
+    """What a selection on ``offer`` goes by."""
+    return OperatorEvidence(needs=ModelNeeds().of_variant, support=offer.operator_support)
+
+
+def read_model_operators(path: Path) -> ModelOperators | None:
+    """What the model at ``path`` needs, from memory where the file is as it was."""
+    if file_imports_only_onnx(path, limits=_LIMITS):
+        return NOTHING
+    try:
+        facts = path.stat()
+    except (OSError, ValueError):
+        return None
+    stamp = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
+    key = {"path": os.fspath(path), "stamp": stamp}
+    is_settled = time.time_ns() - max(facts.st_mtime_ns, facts.st_ctime_ns) >= _LEAST_AGE_NS
+    remembered = _from_json(read_fact(_KIND, key)) if is_settled else None
+    if remembered is not None:
+        return remembered
+    found = scan_model_file(path, limits=_LIMITS)
+    if found is not None and is_settled:
+        write_fact(_KIND, key, {"operators": found.operators, "context_sources": found.context_sources})
+        prune_facts(_KIND, keep=_MOST_KEPT)
+    return found
+
+
+def _from_json(stored: object) -> ModelOperators | None:
+    match stored:
+        case {"operators": list(operators), "context_sources": list(sources)}:
+            texts = tuple(each for each in sources if isinstance(each, str))
+            return ModelOperators(operators=tuple(read_operators(operators)), context_sources=texts)
+    return None

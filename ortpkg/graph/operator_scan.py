@@ -1,0 +1,214 @@
+"""Which operators beyond ONNX's own a model file needs, found in its encoding: no protobuf, no weights, little time.
+
+Most models import ONNX's own domains alone; of these nothing but the list of imports is looked at. For the others every
+node is, in sub-graphs and functions too. Field numbers are those of onnx.proto.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.wire_format import WireFormatError, fields
+
+#: An operator: domain ("" for ONNX's own), name.
+Operator = tuple[str, str]
+
+_Span = tuple[int, int]
+_T = TypeVar("_T")
+
+#: Domains whose operators are ONNX's own: the embedded engine runs all of them.
+ONNX_DOMAINS: frozenset[str] = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
+MICROSOFT_DOMAIN = "com.microsoft"
+_EP_CONTEXT: Operator = (MICROSOFT_DOMAIN, "EPContext")
+
+_MODEL_GRAPH, _MODEL_OPSET_IMPORT, _MODEL_FUNCTIONS = 7, 8, 25
+_OPSET_DOMAIN = 1
+_GRAPH_NODE = 1
+_FUNCTION_NAME, _FUNCTION_NODE, _FUNCTION_OPSET_IMPORT, _FUNCTION_DOMAIN = 1, 7, 9, 10
+_NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN = 4, 5, 7
+_ATTRIBUTE_NAME, _ATTRIBUTE_S, _ATTRIBUTE_G, _ATTRIBUTE_GRAPHS = 1, 4, 6, 11
+_LONGEST_TEXT = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOperators:
+    """What a model needs beyond ONNX's own operators.
+
+    Attributes:
+        operators: those that are neither ONNX's nor functions of the model, EPContext not among them; sorted.
+        context_sources: ``source`` of its EPContext nodes, "" where one states none; sorted.
+    """
+
+    operators: tuple[Operator, ...] = ()
+    context_sources: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.operators or self.context_sources)
+
+
+NOTHING = ModelOperators()
+
+
+def operator_text(operator: Operator) -> str:
+    """E.g. "com.acme:Frobnicate".
+
+    >>> operator_text(("", "Relu"))
+    'ai.onnx:Relu'
+    """
+    return ":".join((operator[0] or "ai.onnx", operator[1]))
+
+
+def scan_model_file(path: Path, *, limits: ModelLimits) -> ModelOperators | None:
+    """What the model at ``path`` needs; None where that cannot be told: no file, no model, or past a limit."""
+    return _of_file(path, limits, lambda data: scan_model(data, limits=limits))
+
+
+def file_imports_only_onnx(path: Path, *, limits: ModelLimits) -> bool | None:
+    """Whether the model at ``path`` imports ONNX's own domains alone, and so needs nothing; None as above."""
+    return _of_file(path, limits, lambda data: _Outline.of(data).imports_only_onnx)
+
+
+def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) -> _T | None:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for somebody to write into it
+            return None
+        with path.open("rb") as file:
+            if not 0 < os.fstat(file.fileno()).st_size <= limits.model_nbytes:
+                return None
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
+                return read(data)
+    except (OSError, ValueError):  # WireFormatError is one
+        return None
+
+
+def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
+    """What a serialized ModelProto needs. WireFormatError where it is none, or is past a limit."""
+    outline = _Outline.of(data)
+    if outline.imports_only_onnx:
+        return NOTHING
+    scan = _Scan(data=data, limits=limits)
+    for span in outline.graphs:
+        scan.read_nodes(*span, _GRAPH_NODE)
+    own = {scan.read_function(*span) for span in outline.functions}
+    return ModelOperators(
+        operators=tuple(sorted(scan.operators - own - {_EP_CONTEXT})), context_sources=tuple(sorted(scan.sources))
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outline:
+    """Where the parts of a model lie; weights are not looked at."""
+
+    graphs: tuple[_Span, ...]
+    functions: tuple[_Span, ...]
+    imports_only_onnx: bool
+
+    @classmethod
+    def of(cls, data: memoryview) -> _Outline:
+        graphs: list[_Span] = []
+        functions: list[_Span] = []
+        imports: list[_Span] = []
+        parts = {_MODEL_GRAPH: graphs, _MODEL_FUNCTIONS: functions, _MODEL_OPSET_IMPORT: imports}
+        for number, _, body, end in fields(data, 0, len(data)):
+            if body >= 0 and number in parts:
+                parts[number].append((body, end))
+        is_plain = all(_domain_of_import(data, *span) in ONNX_DOMAINS for span in imports) and not any(
+            _imports_foreign(data, *span) for span in functions
+        )
+        return cls(graphs=tuple(graphs), functions=tuple(functions), imports_only_onnx=is_plain)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Scan:
+    """One walk over all nodes of a model; gathers the foreign ones."""
+
+    data: memoryview
+    limits: ModelLimits
+    operators: set[Operator] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
+    node_count: int = 0
+
+    def read_function(self, start: int, stop: int) -> Operator:
+        """Its nodes; returns the operator that it defines."""
+        texts = dict.fromkeys((_FUNCTION_NAME, _FUNCTION_DOMAIN), "")
+        for number, _, body, end in fields(self.data, start, stop):
+            if number in texts and body >= 0:
+                texts[number] = _text(self.data, body, end)
+        self.read_nodes(start, stop, _FUNCTION_NODE)
+        return texts[_FUNCTION_DOMAIN], texts[_FUNCTION_NAME]
+
+    def read_nodes(self, start: int, stop: int, node_field: int) -> None:
+        """The nodes of a graph or a function, and of the graphs inside them; no recursion."""
+        waiting = [(start, stop, node_field, 0)]
+        while waiting:
+            start, stop, wanted, depth = waiting.pop()
+            if depth > self.limits.subgraph_depth:
+                raise WireFormatError(f"graphs are nested deeper than {self.limits.subgraph_depth} levels")
+            for number, _, body, end in fields(self.data, start, stop):
+                if number == wanted and body >= 0:
+                    waiting += ((*span, _GRAPH_NODE, depth + 1) for span in self._read_node(body, end))
+
+    def _read_node(self, start: int, stop: int) -> list[_Span]:
+        """Counts the node in; returns its sub-graphs."""
+        self.node_count += 1
+        if self.node_count > self.limits.node_count:
+            raise WireFormatError(f"the model has more than {self.limits.node_count} nodes")
+        domain = op_type = ""
+        subgraphs: list[_Span] = []
+        attributes: list[_Span] = []
+        for number, _, body, end in fields(self.data, start, stop):
+            if number == _NODE_ATTRIBUTE and body >= 0:
+                attributes.append((body, end))
+            elif number == _NODE_DOMAIN and body >= 0:
+                domain = _text(self.data, body, end)
+            elif number == _NODE_OP_TYPE and body >= 0:
+                op_type = _text(self.data, body, end)
+        for span in attributes:
+            subgraphs += self._subgraphs(*span)
+        if domain not in ONNX_DOMAINS:
+            self.operators.add((domain, op_type))
+        if (domain, op_type) == _EP_CONTEXT:
+            self.sources.add(self._source(attributes))
+        return subgraphs
+
+    def _subgraphs(self, start: int, stop: int) -> Iterator[_Span]:
+        for number, _, body, end in fields(self.data, start, stop):
+            if number in (_ATTRIBUTE_G, _ATTRIBUTE_GRAPHS) and body >= 0:
+                yield body, end
+
+    def _source(self, attributes: list[_Span]) -> str:
+        for start, stop in attributes:
+            name, value = "", (0, 0)
+            for number, _, body, end in fields(self.data, start, stop):
+                if number == _ATTRIBUTE_NAME and body >= 0:
+                    name = _text(self.data, body, end)
+                elif number == _ATTRIBUTE_S and body >= 0:
+                    value = (body, end)
+            if name == "source":
+                return _text(self.data, *value)
+        return ""
+
+
+def _imports_foreign(data: memoryview, start: int, stop: int) -> bool:
+    return any(
+        number == _FUNCTION_OPSET_IMPORT and body >= 0 and _domain_of_import(data, body, end) not in ONNX_DOMAINS
+        for number, _, body, end in fields(data, start, stop)
+    )
+
+
+def _domain_of_import(data: memoryview, start: int, stop: int) -> str:
+    spans = [(body, end) for number, _, body, end in fields(data, start, stop) if number == _OPSET_DOMAIN and body >= 0]
+    return _text(data, *spans[-1]) if spans else ""
+
+
+def _text(data: memoryview, start: int, stop: int) -> str:
+    if stop - start > _LONGEST_TEXT:
+        raise WireFormatError(f"a name of {stop - start} bytes")
+    return bytes(data[start:stop]).decode("utf-8", "replace")

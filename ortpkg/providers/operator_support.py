@@ -1,0 +1,107 @@
+"""Which operators beyond ONNX's own can be run, as far as that is known without a session; nothing heavy is loaded.
+
+An EP leaves the nodes that it does not take to the embedded engine's CPU provider, so that an operator is missing only
+where both lack it. EPContext nodes are no operators in this sense: they belong to the EP that their ``source`` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ortpkg.ep_names import is_context_source_of
+from ortpkg.errors import ExecutionProviderError
+from ortpkg.graph.operator_scan import MICROSOFT_DOMAIN, NOTHING, ONNX_DOMAINS, ModelOperators, Operator
+from ortpkg.providers.operator_tables import (
+    EMBEDDED_CONTRIB_OPERATORS,
+    ONNXRUNTIME_CONTRIB_OPERATORS,
+    WHO_HAS,
+    WHO_HAS_CUSTOM,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSupport:
+    """What of a model's needs cannot be met, and of what that cannot be told."""
+
+    missing: ModelOperators = NOTHING
+    unknown: ModelOperators = NOTHING
+
+
+#: Asks a library which of these operators it lacks; raises ExecutionProviderError where it fails.
+AskMissing = Callable[[Sequence[Operator]], Iterable[Operator]]
+
+
+def who_has(operator: Operator) -> str:
+    """In a few words, what would have an operator that is missing."""
+    return WHO_HAS.get(operator[0], WHO_HAS_CUSTOM)
+
+
+def is_public_operator(operator: Operator) -> bool:
+    """Whether a library is known to bring the operator's domain; of com.microsoft, whether onnxruntime defines it."""
+    domain, name = operator
+    if domain == MICROSOFT_DOMAIN:
+        return name in ONNXRUNTIME_CONTRIB_OPERATORS
+    return domain in ONNX_DOMAINS or domain in WHO_HAS
+
+
+def is_embedded_operator(operator: Operator) -> bool:
+    """Whether the embedded engine has the operator."""
+    domain, name = operator
+    return domain in ONNX_DOMAINS or (domain == MICROSOFT_DOMAIN and name in EMBEDDED_CONTRIB_OPERATORS)
+
+
+def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -> OperatorSupport:
+    """Of the embedded engine alone; ``context_ep`` is the EP whose contexts it loads, None where it loads none."""
+    return OperatorSupport(
+        missing=ModelOperators(
+            operators=tuple(each for each in needed.operators if not is_embedded_operator(each)),
+            context_sources=tuple(
+                each
+                for each in needed.context_sources
+                if context_ep is None or not is_context_source_of(context_ep, each)
+            ),
+        )
+    )
+
+
+def native_support(needed: ModelOperators, *, ep_name: str, ask: AskMissing) -> OperatorSupport:
+    """Of a native library's EP, with the embedded engine behind it.
+
+    Contexts that name no source are somebody's own affair: some libraries take them.
+    """
+    others = [each for each in needed.operators if not is_embedded_operator(each)]
+    missing, unknown = _asked(others, ask) if others else ((), ())
+    foreign = (each for each in needed.context_sources if each and not is_context_source_of(ep_name, each))
+    return OperatorSupport(
+        missing=ModelOperators(operators=missing, context_sources=tuple(foreign)),
+        unknown=ModelOperators(
+            operators=unknown, context_sources=tuple(each for each in needed.context_sources if not each)
+        ),
+    )
+
+
+def read_operators(answer: object) -> Iterator[Operator]:
+    """Operators as they come from a child process, as far as they are such."""
+    for each in answer if isinstance(answer, list) else []:
+        match each:
+            case [str(domain), str(name)]:
+                yield domain, name
+
+
+def _asked(operators: Sequence[Operator], ask: AskMissing) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
+    """Those that the library lacks, and those of which it could not tell.
+
+    A library may crash over a model of one node; then each operator is asked for by itself.
+    """
+    try:
+        lacking = set(ask(operators))
+    except ExecutionProviderError:
+        if len(operators) == 1:
+            return (), tuple(operators)
+        found = [_asked([each], ask) for each in operators]
+        return (
+            tuple(each for missing, _ in found for each in missing),
+            tuple(each for _, unknown in found for each in unknown),
+        )
+    return tuple(each for each in operators if each in lacking), ()

@@ -1,0 +1,161 @@
+"""Variants whose models need operators that nothing here has: found when a variant is chosen, not when it is run."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import ortpkg
+from ortpkg.api import model_operators
+from ortpkg.api.model_operators import read_model_operators
+from ortpkg.errors import NoSuitableVariantError
+from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.selection.verdict import ReasonCode
+
+PLAIN = "y = Relu(x)"
+CUSTOM = "y = com.acme.Frobnicate(x)"
+CONTRIB = "y = com.microsoft.Gelu(x)"
+#: Only onnxruntime has it.
+ONNXRUNTIME_ONLY = "y = com.microsoft.MurmurHash3(x)"
+CONTEXT = 'y = com.microsoft.EPContext <embed_mode = 1, ep_cache_context = "p", source = "QNN">(x)'
+
+
+def write_model(path: Path, body: str, output: str = "float") -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21, "com.acme" : 1, "com.microsoft" : 1]>'
+        f"g (float[4] x) => ({output}[4] y) {{ {body} }}"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(model.SerializeToString())
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Any:
+    """package(name=body, ...): of another tool, which records nothing; variants of any EP."""
+
+    def call(eps: dict[str, str] | None = None, **bodies: str) -> ortpkg.ModelPackage:
+        root = tmp_path / "p.ortpackage"
+        component = root / "models" / "m"
+        for name, body in bodies.items():
+            write_model(component / name / "model.onnx", body)
+        variants = {
+            name: {"model_file": "model.onnx", "constraints": {"ep": (eps or {})[name]} if name in (eps or {}) else {}}
+            for name in bodies
+        }
+        (root / "manifest.json").write_text(json.dumps({"model_name": "p", "component_models": ["m"]}))
+        (component / "metadata.json").write_text(json.dumps({"component_model_name": "m", "model_variants": variants}))
+        return ortpkg.ModelPackage(root)
+
+    return call
+
+
+@pytest.mark.requirement("K12")
+def test_the_next_variant_wins_where_nothing_has_an_operator_of_the_first(package: Any) -> None:
+    selection = package(custom=CUSTOM, plain=PLAIN).select()
+
+    assert selection.best is not None
+    assert selection.best.variant.name == "plain"
+    rejected = [verdict for verdict in selection.verdicts if verdict.variant.name == "custom"]
+    assert {verdict.code for verdict in rejected} == {ReasonCode.OPERATOR_NOT_AVAILABLE}
+    (embedded,) = (each for each in rejected if each.ep_device is not None and each.ep_device.backend == "embedded")
+    assert embedded.reason == (
+        "its model needs operator 'com.acme:Frobnicate', which CPUExecutionProvider (embedded) does not have; "
+        "a plug-in EP that has it (docs/plugins.md), or onnxruntime with the library of custom operators that "
+        "defines it, would run it"
+    )
+
+
+def test_that_nothing_fits_says_which_operator_is_missing(package: Any) -> None:
+    with pytest.raises(NoSuitableVariantError, match=r"'custom': OPERATOR_NOT_AVAILABLE: .*'com.acme:Frobnicate'"):
+        package(custom=CUSTOM).best_variant()
+
+
+def test_operators_of_onnxruntime_run_where_the_embedded_engine_has_them_or_onnxruntime_is(package: Any) -> None:
+    found = package(contrib=CONTRIB, only=ONNXRUNTIME_ONLY)
+
+    assert {each.is_eligible for each in found.select(variant="contrib").verdicts} == {True}
+    eligible = {each.ep_device.backend: each.is_eligible for each in found.select(variant="only").verdicts}
+    assert eligible == {"embedded": False, "openvino": False, "onnxruntime": True}
+    assert found.select(variant="only", backend="embedded").best is None
+
+
+@pytest.mark.requirement("E10", "K12")
+def test_a_context_of_an_absent_provider_is_not_for_the_cpu(package: Any) -> None:
+    selection = package(context=CONTEXT, plain=PLAIN).select()
+
+    assert selection.best.variant.name == "plain"
+    verdict = next(each for each in selection.verdicts if each.variant.name == "context")
+    assert verdict.code is ReasonCode.OPERATOR_NOT_AVAILABLE
+    assert "compiled by 'QNNExecutionProvider'" in verdict.reason
+
+
+def test_functions_of_the_model_are_no_missing_operators(package: Any, tmp_path: Path) -> None:
+    found = package(plain=PLAIN)
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21, "local" : 1]> g (float[4] x) => (float[4] y) { y = local.twice(x) }
+        <domain: "local", opset_import: ["" : 21]> twice (v) => (w) { w = Add(v, v) }"""
+    )
+    (tmp_path / "p.ortpackage" / "models" / "m" / "plain" / "model.onnx").write_bytes(model.SerializeToString())
+    x = np.ones(4, np.float32)
+    assert found.best_variant().create_session(verify=False).run(None, {"x": x})[0].tolist() == [2.0] * 4
+
+
+def test_another_machine_without_that_provider_here_cannot_tell(package: Any) -> None:
+    found = package({"custom": "CUDAExecutionProvider"}, custom=CUSTOM)
+    selection = found.select(profile="rtx-workstation")
+
+    assert selection.best is not None
+    (warning,) = (each for each in selection.warnings if "com.acme" in each)
+    assert warning == (
+        "variant 'custom': it cannot be told here whether CUDAExecutionProvider (onnxruntime) has operator "
+        "'com.acme:Frobnicate'"
+    )
+
+
+def test_what_is_not_here_or_no_model_is_left_to_the_run(package: Any, tmp_path: Path) -> None:
+    found = package(custom=CUSTOM)
+    (tmp_path / "p.ortpackage" / "models" / "m" / "custom" / "model.onnx").write_bytes(b"damaged")
+    assert found.select().best is not None
+
+
+def test_only_the_variants_that_are_looked_at_are_opened(package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def read(path: Path) -> ModelOperators | None:
+        opened.append(path.parent.name)
+        return read_model_operators(path)
+
+    monkeypatch.setattr(model_operators, "read_model_operators", read)
+    selection = package(**{f"v{index}": PLAIN for index in range(20)}).select()
+    assert opened == ["v0"]
+    assert len(selection.verdicts) >= 20
+    assert len(opened) == 20
+
+
+def test_a_walk_over_all_nodes_is_remembered_until_the_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "m.onnx"
+    write_model(path, CUSTOM)
+    old = time.time_ns() - 10_000_000_000
+    os.utime(path, ns=(old, old))
+    monkeypatch.setattr(model_operators, "_LEAST_AGE_NS", 0)
+    found = read_model_operators(path)
+    assert found == ModelOperators(operators=(("com.acme", "Frobnicate"),))
+
+    def scan(_path: Path, **_limits: Any) -> ModelOperators:
+        raise AssertionError("walked again")
+
+    monkeypatch.setattr(model_operators, "scan_model_file", scan)
+    assert read_model_operators(path) == found
+    write_model(path, CONTRIB + " z = com.acme.Other(y)")
+    with pytest.raises(AssertionError, match="walked again"):
+        read_model_operators(path)

@@ -1,0 +1,105 @@
+"""Operators beyond ONNX's own, found in a model's encoding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.operator_scan import ModelOperators, operator_text, scan_model, scan_model_file
+from ortpkg.graph.wire_format import WireFormatError
+from tests.graph.model_factories import parse
+
+LIMITS = ModelLimits()
+
+
+def needs(model: onnx.ModelProto, limits: ModelLimits = LIMITS) -> ModelOperators:
+    return scan_model(memoryview(model.SerializeToString()), limits=limits)
+
+
+def foreign(text: str, **domains: int) -> onnx.ModelProto:
+    """A model of that graph, which imports these domains too (a dot is written ``__``)."""
+    model = parse(text)
+    for domain, version in domains.items():
+        model.opset_import.add(domain=domain.replace("__", "."), version=version)
+    return model
+
+
+def test_a_model_of_onnx_operators_needs_nothing() -> None:
+    assert needs(parse("g (float[4] x) => (float[4] y) { y = Add(x, x) }")) == ModelOperators()
+
+
+def test_an_unused_import_is_no_need() -> None:
+    assert not needs(foreign("g (float[4] x) => (float[4] y) { y = Add(x, x) }", com__acme=1))
+
+
+def test_each_foreign_operator_is_named_once_beside_big_weights() -> None:
+    model = foreign(
+        "g (float[4] x) => (float[4] y) { a = com.acme.Frob(x) b = com.acme.Frob(a) y = com.microsoft.Gelu(b) }",
+        com__acme=1,
+        com__microsoft=1,
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(1 << 16, np.float32), "w"))
+    assert needs(model).operators == (("com.acme", "Frob"), ("com.microsoft", "Gelu"))
+
+
+def test_nodes_in_sub_graphs_and_functions_count_and_functions_themselves_do_not() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21, "com.acme" : 1, "local" : 1]>
+        g (float[4] x, bool c) => (float[4] y) {
+          a = local.twice(x)
+          y = If (c) <then_branch = t () => (float[4] p) { p = com.acme.Inner(a) },
+                      else_branch = e () => (float[4] q) { q = Identity(a) }>
+        }
+        <domain: "local", opset_import: ["" : 21, "com.acme" : 1]>
+        twice (v) => (w) { w = com.acme.Within(v) }"""
+    )
+    assert needs(model).operators == (("com.acme", "Inner"), ("com.acme", "Within"))
+
+
+@pytest.mark.requirement("E10", "E35")
+def test_sources_of_contexts_are_told_apart_from_operators() -> None:
+    model = foreign(
+        'g (float[4] x) => (float[4] y) { a = com.microsoft.EPContext <embed_mode = 1, ep_cache_context = "p", '
+        'source = "QNN">(x) y = com.microsoft.EPContext <main_context = 0>(a) }',
+        com__microsoft=1,
+    )
+    assert needs(model) == ModelOperators(context_sources=("", "QNN"))
+
+
+def test_nesting_and_node_counts_have_limits() -> None:
+    model = foreign("g (float[4] x) => (float[4] y) { a = com.acme.F(x) y = com.acme.F(a) }", com__acme=1)
+    with pytest.raises(WireFormatError, match="more than 1 nodes"):
+        needs(model, ModelLimits(node_count=1))
+    inner = model.graph
+    for _ in range(5):
+        outer = onnx.GraphProto(name="outer")
+        outer.node.add(op_type="If", output=["y"]).attribute.add(name="g", type=onnx.AttributeProto.GRAPH).g.CopyFrom(
+            inner
+        )
+        inner = outer
+    deep = onnx.ModelProto(graph=inner, opset_import=model.opset_import)
+    assert needs(deep).operators == (("com.acme", "F"),)
+    with pytest.raises(WireFormatError, match="nested deeper than 3"):
+        needs(deep, ModelLimits(subgraph_depth=3))
+
+
+@pytest.mark.parametrize("content", [b"", b"no model", b"\x3a\xff\xff\xff\xff\x0f"])
+def test_what_is_no_model_tells_nothing(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    assert not scan_model_file(path, limits=LIMITS)
+    assert scan_model_file(tmp_path / "absent.onnx", limits=LIMITS) is None
+    assert scan_model_file(tmp_path, limits=LIMITS) is None
+
+
+def test_a_file_is_read_like_its_bytes(tmp_path: Path) -> None:
+    model = foreign("g (float[4] x) => (float[4] y) { y = com.acme.F(x) }", com__acme=1)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert scan_model_file(path, limits=LIMITS) == needs(model)
+    assert [operator_text(each) for each in needs(model).operators] == ["com.acme:F"]
