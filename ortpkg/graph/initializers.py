@@ -16,6 +16,7 @@ import onnx
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import ByteSource, MemoryBytes
 from ortpkg.graph.external_data import ExternalDataFolder, external_data_info, is_external
+from ortpkg.graph.given_tensors import FilesInMemory
 from ortpkg.graph.graph import ArrayInitializer, Initializer
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.proto_text import text_of
@@ -108,7 +109,7 @@ class TensorReader:
         limits: bounds on tensors in attributes and on sparse tensors.
     """
 
-    folder: ExternalDataFolder | None
+    folder: ExternalDataFolder | FilesInMemory | None
     limits: ModelLimits
 
     def initializer(

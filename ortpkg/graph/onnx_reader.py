@@ -17,6 +17,7 @@ import onnx.defs
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.byte_source import ByteSource
 from ortpkg.graph.external_data import ExternalDataFolder
+from ortpkg.graph.given_tensors import FilesInMemory, GivenTensors
 from ortpkg.graph.graph import Attribute, Graph, ValueAnnotation
 from ortpkg.graph.graph_checks import verify_graph
 from ortpkg.graph.initializers import TensorReader
@@ -30,6 +31,7 @@ from ortpkg.graph.schemas import resolve_since_version
 from ortpkg.graph.value_types import value_type_from_proto
 
 _DEFAULT_LIMITS = ModelLimits()
+_NOTHING_GIVEN = GivenTensors()
 _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
 
 FunctionId = tuple[str, str, str]
@@ -40,6 +42,7 @@ def load_model(
     *,
     external_data_folder: str | os.PathLike[str] | None = None,
     limits: ModelLimits = _DEFAULT_LIMITS,
+    given: GivenTensors = _NOTHING_GIVEN,
 ) -> Model:
     """Loads a model from a file, bytes or a message, and checks its graph. Weights are mapped when first used.
 
@@ -48,15 +51,17 @@ def load_model(
         external_data_folder: where external data lies; default: the folder of the model file. A model from memory
             has none.
         limits: what a model may ask for.
+        given: tensors in place of the model's.
 
     Raises:
+        ModelError: a given tensor does not fit.
         ModelNotFoundError, ModelFileError: the file, or external data, is missing, damaged or out of bounds.
         InvalidGraphError: a cycle, an undefined value, a doubly defined value, an unknown opset, unresolved functions.
     """
     model_file = read_model_file(source, limits=limits)
     folder = external_data_folder if external_data_folder is not None else model_file.path and model_file.path.parent
-    tensors = TensorReader(folder=None if folder is None else ExternalDataFolder(Path(folder)), limits=limits)
-    return _Reader(model_file, tensors, limits).read()
+    files = FilesInMemory(given.files) if given.files else None if folder is None else ExternalDataFolder(Path(folder))
+    return _Reader(model_file, TensorReader(folder=files, limits=limits), limits, given).read()
 
 
 @dataclass(slots=True)
@@ -100,10 +105,11 @@ class _Scope:
 
 
 class _Reader:
-    def __init__(self, model_file: ModelFile, tensors: TensorReader, limits: ModelLimits) -> None:
+    def __init__(self, model_file: ModelFile, tensors: TensorReader, limits: ModelLimits, given: GivenTensors) -> None:
         self._model_file = model_file
         self._tensors = tensors
         self._limits = limits
+        self._given = given
         self._node_count = 0
         self._defined: dict[Graph, set[str]] = {}
         self._inlined_sizes: dict[FunctionId, int] = {}
@@ -117,6 +123,7 @@ class _Reader:
         opset_imports = _opset_imports(proto.opset_import) or {"": 1}
         graph = Graph(text_of(proto.graph.name, "graph name"), opset_imports=opset_imports)
         self._fill(_Scope(graph, graph.opset_imports), proto.graph)
+        self._given.verify_external(graph.initializers)
         verify_graph(graph)
         verify_schemas(graph)
         return Model(
@@ -186,7 +193,8 @@ class _Reader:
                 raw = source, *spans[index]
             name = scope.resolve(tensor.name)
             _check_initializer_name(graph, name)
-            graph.add_initializer(self._tensors.initializer(tensor, name=name, raw=raw))
+            given = self._given.initializer(tensor, name) if is_main else None
+            graph.add_initializer(given or self._tensors.initializer(tensor, name=name, raw=raw))
         for sparse in proto.sparse_initializer:
             name = scope.resolve(sparse.values.name)
             _check_initializer_name(graph, name)

@@ -23,20 +23,17 @@ from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
-from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource
-from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.blas_threads import blas_threads
-from ortpkg.kernels.custom_ops import is_own_domain, load_installed_ops
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.session.feeds import FeedCheck, check_output_names
+from ortpkg.session.model_loading import load_for_session
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
 from ortpkg.session.options import (
     BACKEND_ENTRY,
-    EXTERNAL_DATA_FOLDER_ENTRY,
     ExecutionMode,
     RunOptions,
     SessionOptions,
@@ -107,7 +104,7 @@ class InferenceSession:
         backend = backend if backend is not None else entries.get(BACKEND_ENTRY)
         try:
             check_session_options(self._options)
-            model = _loaded(path_or_bytes, entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None)
+            model = load_for_session(path_or_bytes, self._options)
             judged = None if check_contexts is None else _judged_contexts(model.graph, check_contexts)
             self._profiler = Profiler() if self._options.enable_profiling else None
             start_ns = time.perf_counter_ns()
@@ -350,16 +347,6 @@ class InferenceSession:
     def _check_open(self) -> None:
         if self._is_closed:
             raise SessionError("the session is closed")
-
-
-def _loaded(source: ModelSource, data_folder: str | None) -> Model:
-    """The model; read again where an installed distribution brings operators for one of its domains."""
-    model = load_model(source, external_data_folder=data_folder)
-    foreign = [domain for domain in model.graph.opset_imports if is_own_domain(domain)]
-    is_new = [load_installed_ops(domain) for domain in foreign]
-    if any(is_new):
-        model = load_model(source, external_data_folder=data_folder)
-    return model
 
 
 def _judged_contexts(graph: Graph, check_contexts: ContextCheck) -> Mapping[Path, MappedContext] | None:

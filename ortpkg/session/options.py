@@ -10,6 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.session.known_attributes import KnownAttributesOnly
+from ortpkg.session.onnxruntime_enums import ExecutionOrder
+from ortpkg.session.option_additions import OptionAdditions
 
 #: Config entry: "1" proves every plan at session creation (slow for large models; tests always do).
 VERIFY_PLAN_ENTRY = "ortpkg.verify_plan"
@@ -44,13 +47,14 @@ class ExecutionMode(IntEnum):
     ORT_PARALLEL = 1
 
 
-@dataclass(kw_only=True)
-class SessionOptions:
-    """How a session is made and how its runs behave by default.
+@dataclass(slots=True, kw_only=True)
+class SessionOptions(OptionAdditions):
+    """How a session is made and how its runs behave by default. An attribute that it does not have cannot be set.
 
     Attributes:
         graph_optimization_level: see :class:`GraphOptimizationLevel`.
         execution_mode: see :class:`ExecutionMode`.
+        execution_order: accepted as ONNX Runtime has it; every session here has the order that ``get_plan`` shows.
         intra_op_num_threads: threads that share the work of a node; 0: as many as the linear-algebra library has, or
             one while that is faster (see :mod:`ortpkg.session.thread_choice`).
         inter_op_num_threads: threads of parallel execution; 0 means one per CPU.
@@ -61,6 +65,7 @@ class SessionOptions:
         optimized_model_filepath: where the transformed model is written, for onnxruntime to run too; "": nowhere.
         log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
         log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
+        use_per_session_threads: False: the numbers of threads are those of ``set_global_thread_pool_sizes``.
         use_deterministic_compute: the same bits in each run on this machine; without it and with
             ``intra_op_num_threads=0`` sums may differ in their last bits with the number of threads.
         memory_limit_nbytes: most bytes that a run may hold, the model's weights included; None: the machine's (or
@@ -70,6 +75,7 @@ class SessionOptions:
 
     graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
     execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
+    execution_order: ExecutionOrder = ExecutionOrder.DEFAULT
     intra_op_num_threads: int = 0
     inter_op_num_threads: int = 0
     enable_mem_pattern: bool = True
@@ -82,20 +88,17 @@ class SessionOptions:
     log_verbosity_level: int = 0
     logid: str = ""
     use_deterministic_compute: bool = False
+    use_per_session_threads: bool = True
     memory_limit_nbytes: int | None = None
     timeout_s: float | None = None
     _config_entries: dict[str, str] = field(default_factory=dict, repr=False)
-    _free_dimensions: dict[str, int] = field(default_factory=dict, repr=False)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry; one that names an option of this class (``"session.<option>"``) sets that option.
 
         Raises InvalidSessionOptionError for an empty or too long key, a too long value, or one that does not parse.
         """
-        if not key or len(key) > _LONGEST_CONFIG_KEY:
-            raise InvalidSessionOptionError(f"config key {quoted(key)} must have 1 to 1024 characters", key=key)
-        if len(value) > _LONGEST_CONFIG_VALUE:
-            raise InvalidSessionOptionError(f"{quoted(key)} must be a text of at most 8192 characters", key=key)
+        _check_entry(key, value)
         if key in _OPTION_ENTRIES:
             attribute, parse = _OPTION_ENTRIES[key]
             try:
@@ -115,29 +118,20 @@ class SessionOptions:
         """All config entries that were set."""
         return MappingProxyType(self._config_entries)
 
-    def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
-        """Fixes a symbolic dimension. InvalidSessionOptionError for a negative size."""
-        if value < 0:
-            raise InvalidSessionOptionError(f"dimension {quoted(name)} cannot be {quoted(value)}", key=name)
-        self._free_dimensions[name] = value
 
-    @property
-    def free_dimension_overrides(self) -> Mapping[str, int]:
-        """Symbolic dimension → size."""
-        return MappingProxyType(self._free_dimensions)
-
-
-@dataclass(kw_only=True)
-class RunOptions:
-    """How one run behaves.
+@dataclass(slots=True, kw_only=True)
+class RunOptions(KnownAttributesOnly):
+    """How one run behaves. An attribute that it does not have cannot be set.
 
     Attributes:
         terminate: set it to True, from any thread, to end the run; it raises CancelledError between two nodes.
+        only_execute_path_to_fetches: accepted as ONNX Runtime has it; every run computes all.
         logid, log_severity_level, log_verbosity_level: accepted as ONNX Runtime has them.
         memory_limit_nbytes, timeout_s: for this run; None leaves the session's.
     """
 
     terminate: bool = False
+    only_execute_path_to_fetches: bool = False
     logid: str = ""
     log_severity_level: int = 2
     log_verbosity_level: int = 0
@@ -146,7 +140,8 @@ class RunOptions:
     _config_entries: dict[str, str] = field(default_factory=dict, repr=False)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Sets a config entry of the run."""
+        """Sets a config entry of the run. InvalidSessionOptionError for an empty or too long key or value."""
+        _check_entry(key, value)
         self._config_entries[key] = value
 
     def get_run_config_entry(self, key: str) -> str:
@@ -154,6 +149,16 @@ class RunOptions:
         if key not in self._config_entries:
             raise InvalidSessionOptionError(f"there is no run config entry {quoted(key)}", key=key)
         return self._config_entries[key]
+
+
+def _check_entry(key: str, value: str) -> None:
+    for text in (key, value):
+        if not isinstance(text, str):
+            raise TypeError(f"key and value of a config entry are texts, not {text!r}")
+    if not key or len(key) > _LONGEST_CONFIG_KEY:
+        raise InvalidSessionOptionError(f"config key {quoted(key)} must have 1 to 1024 characters", key=key)
+    if len(value) > _LONGEST_CONFIG_VALUE:
+        raise InvalidSessionOptionError(f"{quoted(key)} must be a text of at most 8192 characters", key=key)
 
 
 def check_session_options(options: SessionOptions) -> None:

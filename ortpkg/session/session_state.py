@@ -22,12 +22,10 @@ from ortpkg.engine.graph_partitioner import (
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.transformers import TransformLevel
 from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
-from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
 from ortpkg.graph.shape_inference import dimension_names, infer_types
 from ortpkg.graph.type_checks import verify_types
-from ortpkg.graph.types import TensorType
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.ep_context_options import (
     CONTEXT_ENABLE,
@@ -38,6 +36,7 @@ from ortpkg.providers.ep_context_options import (
 from ortpkg.providers.ep_context_workspace import abandon_groups
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.mapped_context import MappedContext
+from ortpkg.session.free_dimensions import override_free_dimensions
 from ortpkg.session.graph_planner import GraphPlanner, parallel_threads
 from ortpkg.session.lent_engine import SessionGraphEngine
 from ortpkg.session.options import (
@@ -137,10 +136,11 @@ def _create(
     ep_context: EpContextOptions,
 ) -> SessionState:
     symbolic_dimensions = tuple(dimension_names(model.graph))
-    override_free_dimensions(model.graph, options.free_dimension_overrides)
+    override_free_dimensions(model.graph, options.free_dimension_overrides, options.free_denotation_overrides)
     infer_types(model)
     verify_types(model.graph)
     transform(model, (TransformLevel.BASIC,), options.graph_optimization_level, transform_context(providers))
+    options.check_not_cancelled()
     result = partition_graph(model.graph, providers)
     _check_cpu_fallback(result, options)
     if ep_context.enable:
@@ -148,6 +148,7 @@ def _create(
     for_cpu = transform_context(providers, only=frozenset({CPU_EXECUTION_PROVIDER}))
     for_cpu = replace(for_cpu, only_portable=bool(options.optimized_model_filepath))
     transform(model, LATER_LEVELS, options.graph_optimization_level, for_cpu)
+    options.check_not_cancelled()
     _write_optimized_model(model, options, result)
     threads = _thread_pool(options)
     planner = GraphPlanner(options, providers, result.fused, profiler, threads)
@@ -186,22 +187,6 @@ def _write_optimized_model(model: Model, options: SessionOptions, result: Partit
             key="optimized_model_filepath",
         )
     save_model(model, options.optimized_model_filepath)
-
-
-def override_free_dimensions(graph: Graph, sizes: Mapping[str, int]) -> None:
-    """Gives symbolic dimensions the sizes that the options fix, in ``graph`` and all graphs inside it."""
-    if not sizes:
-        return
-    for name, value_type in list(graph.types.items()):
-        if isinstance(value_type, TensorType) and value_type.shape is not None:
-            shape = tuple(
-                sizes.get(dimension, dimension) if isinstance(dimension, str) else dimension
-                for dimension in value_type.shape
-            )
-            graph.set_type(name, TensorType(value_type.element_type, shape))
-    for node in graph.nodes:
-        for subgraph in node.subgraphs.values():
-            override_free_dimensions(subgraph, sizes)
 
 
 def _thread_pool(options: SessionOptions) -> ThreadPoolExecutor | None:

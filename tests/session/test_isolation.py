@@ -290,4 +290,4 @@ def test_the_limit_of_a_run_that_waits_for_another_ends_only_itself() -> None:
         assert how == []
         options.terminate = True
         long.join(60)
-        assert how == [CancelledError]
+        assert [issubclass(kind, CancelledError) for kind in how] == [True]

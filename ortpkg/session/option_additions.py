@@ -1,0 +1,236 @@
+"""What a caller adds to session options beside their values: tensors, execution providers, sizes of dimensions.
+
+Names and meaning are onnxruntime's. Nothing here is looked at before a session is made with the options, except the
+names of execution providers. Imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import (
+    InvalidSessionOptionError,
+    LoadCancelledError,
+    SessionError,
+    UnknownExecutionProviderError,
+    quoted,
+)
+from ortpkg.session.known_attributes import KnownAttributesOnly
+from ortpkg.session.ort_ep_device import OrtEpDevice, as_ep_device
+
+if TYPE_CHECKING:
+    from ortpkg.session.ort_value import OrtValue
+
+_LARGEST_SIZE = (1 << 63) - 1
+
+
+@dataclass(slots=True)
+class _Flag:
+    """What the options of a caller and their copies have in common."""
+
+    is_set: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class OptionAdditions(KnownAttributesOnly):
+    """The part of :class:`~ortpkg.session.options.SessionOptions` that is added call by call."""
+
+    _free_dimensions: dict[str, int] = field(default_factory=dict, repr=False)
+    _free_denotations: dict[str, int] = field(default_factory=dict, repr=False)
+    _shared_initializers: dict[str, OrtValue] = field(default_factory=dict, repr=False, compare=False)
+    _external_initializers: dict[str, OrtValue] = field(default_factory=dict, repr=False, compare=False)
+    _external_files: dict[str, memoryview] = field(default_factory=dict, repr=False, compare=False)
+    _providers: list[tuple[str, dict[str, str]]] = field(default_factory=list, repr=False)
+    _provider_devices: list[tuple[tuple[EpDevice, ...], dict[str, str]]] = field(default_factory=list, repr=False)
+    _load_cancellation: _Flag = field(default_factory=_Flag, repr=False, compare=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy that later changes do not reach; the tensors in it are the same."""
+        made = copy.copy(self)
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if isinstance(value, dict | list):
+                setattr(made, name, value.copy())
+        return made
+
+    # --- dimensions --------------------------------------------------------------------------------------------------
+
+    def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
+        """Fixes a symbolic dimension. InvalidSessionOptionError for a negative size."""
+        self._free_dimensions[name] = _size(name, value)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
+        """Fixes the dimensions that the model denotes so ("DATA_BATCH"). InvalidSessionOptionError as above."""
+        self._free_denotations[denotation] = _size(denotation, value)
+
+    @property
+    def free_dimension_overrides(self) -> Mapping[str, int]:
+        """Symbolic dimension → size."""
+        return MappingProxyType(self._free_dimensions)
+
+    @property
+    def free_denotation_overrides(self) -> Mapping[str, int]:
+        """Denotation of a dimension → size."""
+        return MappingProxyType(self._free_denotations)
+
+    # --- tensors -----------------------------------------------------------------------------------------------------
+
+    def add_initializer(self, name: str, ort_value: OrtValue) -> None:
+        """Takes ``ort_value`` in place of the initializer of that name, for sessions that share it; it is not copied.
+
+        It must not change while a session has it. A model without such an initializer does not use it.
+
+        Raises InvalidSessionOptionError for a name that has one already, or for what is no tensor.
+        """
+        if not name or name in self._shared_initializers:
+            raise InvalidSessionOptionError(f"initializer {quoted(name)} was added before, or has no name", key=name)
+        _check_tensor(name, ort_value)
+        self._shared_initializers[name] = ort_value
+
+    def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[OrtValue]) -> None:
+        """Takes tensors in place of initializers whose data lies in other files, which are then not opened.
+
+        Raises InvalidSessionOptionError as :meth:`add_initializer`, or where there are not as many of both.
+        """
+        _check_counts(names, ort_values)
+        for name, ort_value in zip(names, ort_values, strict=True):
+            if not name or name in self._external_initializers:
+                raise InvalidSessionOptionError(f"{quoted(name)} was added before, or is no name", key=name)
+            _check_tensor(name, ort_value)
+            self._external_initializers[name] = ort_value
+
+    def add_external_initializers_from_files_in_memory(
+        self, external_initializer_file_names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Takes the content of files with external data from memory; then none is read from a disk.
+
+        Args:
+            external_initializer_file_names: as the model names them.
+            buffers: their content; any object with a contiguous buffer, which must not change.
+            lengths: how many bytes of each to use, at most.
+
+        Raises InvalidSessionOptionError for a name that was given before, or where there are not as many of all three.
+        """
+        names = external_initializer_file_names
+        _check_counts(names, buffers)
+        _check_counts(names, lengths)
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            if not name or name in self._external_files:
+                raise InvalidSessionOptionError(f"the file {quoted(name)} was added before, or has no name", key=name)
+            content = memoryview(buffer).cast("B")
+            self._external_files[name] = content[:length]
+
+    @property
+    def shared_initializers(self) -> Mapping[str, OrtValue]:
+        """What :meth:`add_initializer` added."""
+        return MappingProxyType(self._shared_initializers)
+
+    @property
+    def external_initializers(self) -> Mapping[str, OrtValue]:
+        """What :meth:`add_external_initializers` added."""
+        return MappingProxyType(self._external_initializers)
+
+    @property
+    def external_files(self) -> Mapping[str, memoryview]:
+        """What :meth:`add_external_initializers_from_files_in_memory` added."""
+        return MappingProxyType(self._external_files)
+
+    # --- execution providers -----------------------------------------------------------------------------------------
+
+    def add_provider(self, provider_name: str, provider_options: Mapping[str, str] | None = None) -> None:
+        """Adds an execution provider behind those that were added before; a session's ``providers`` take precedence.
+
+        Raises UnknownExecutionProviderError where it is not available here, InvalidSessionOptionError for one that was
+        added before.
+        """
+        from ortpkg.providers.ep_registry import find_factory  # asks the libraries: only where a provider is named
+
+        factory = find_factory(provider_name)
+        if not factory.is_available():
+            raise UnknownExecutionProviderError(
+                f"{provider_name} is not available here: its library ({quoted(factory.backend)}) is not installed",
+                ep_name=provider_name,
+            )
+        self._check_is_new(factory.ep_name)
+        self._providers.append((factory.ep_name, _texts(provider_options)))
+
+    def add_provider_for_devices(
+        self, ep_devices: Sequence[EpDevice | OrtEpDevice], provider_options: Mapping[str, str] | None = None
+    ) -> None:
+        """Adds the execution provider of ``ep_devices``, which are all of one, to use these devices.
+
+        Raises InvalidSessionOptionError for no devices, those of several providers, or one that was added before.
+        """
+        devices = tuple(as_ep_device(device) for device in ep_devices)
+        names = {(device.ep_name, device.backend) for device in devices}
+        if len(names) != 1:
+            raise InvalidSessionOptionError(
+                f"add_provider_for_devices takes one or more devices of one execution provider, not of {len(names)}",
+                key="ep_devices",
+            )
+        self._check_is_new(devices[0].ep_name)
+        self._provider_devices.append((devices, _texts(provider_options)))
+
+    def has_providers(self) -> bool:
+        """Whether any execution provider was added."""
+        return bool(self._providers or self._provider_devices)
+
+    def _check_is_new(self, ep_name: str) -> None:
+        known = {name for name, _ in self._providers} | {devices[0].ep_name for devices, _ in self._provider_devices}
+        if ep_name in known:
+            raise InvalidSessionOptionError(f"{ep_name} was added before", key=ep_name)
+
+    @property
+    def requested_providers(self) -> tuple[tuple[str, Mapping[str, str]], ...]:
+        """The execution providers that were added by name, with their options."""
+        return tuple(self._providers)
+
+    @property
+    def requested_devices(self) -> tuple[tuple[tuple[EpDevice, ...], Mapping[str, str]], ...]:
+        """The devices that were added, those of one execution provider together, with its options."""
+        return tuple(self._provider_devices)
+
+    # --- the rest ----------------------------------------------------------------------------------------------------
+
+    def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
+        """Ends the making of a session with these options, from any thread, at its next stage (LoadCancelledError)."""
+        self._load_cancellation.is_set = bool(is_cancelled)
+
+    def check_not_cancelled(self) -> None:
+        """Raises LoadCancelledError where :meth:`set_load_cancellation_flag` was called with True."""
+        if self._load_cancellation.is_set:
+            raise LoadCancelledError("the making of the session was cancelled (set_load_cancellation_flag)")
+
+    def register_custom_ops_library(self, library_path: str) -> None:
+        """Raises SessionError: native libraries of operators are written against onnxruntime's own kernels."""
+        raise SessionError(
+            f"{quoted(library_path)} is not loaded: native libraries of operators are written against onnxruntime's "
+            f"own kernels; kernels of custom operators are written in Python here"
+        )
+
+
+def _size(key: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"dimension {key!r} has a whole number, not {type(value).__name__}")
+    if not 0 <= value <= _LARGEST_SIZE:
+        raise InvalidSessionOptionError(f"dimension {quoted(key)} cannot be {quoted(value)}", key=key)
+    return value
+
+
+def _check_counts(names: Sequence[str], values: Sequence[Any]) -> None:
+    if len(names) != len(values):
+        raise InvalidSessionOptionError(f"{len(names)} names and {len(values)} values do not go together", key="names")
+
+
+def _check_tensor(name: str, value: OrtValue) -> None:
+    if not (hasattr(value, "is_tensor") and value.is_tensor()):
+        raise InvalidSessionOptionError(f"initializer {quoted(name)} must be an OrtValue with a tensor", key=name)
+
+
+def _texts(options: Mapping[str, str] | None) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (options or {}).items()}
