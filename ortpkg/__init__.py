@@ -59,7 +59,9 @@ if TYPE_CHECKING:
         unregister_execution_provider_library,
     )
     from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.initializer_places import OrtExternalInitializerInfo
     from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
+    from ortpkg.session.model_compiler import ModelCompiler
     from ortpkg.session.node_args import ModelMetadata, NodeArg
     from ortpkg.session.onnxruntime_enums import (
         ExecutionOrder,
@@ -88,6 +90,7 @@ _LAZY: dict[str, str] = {
     "GraphOptimizationLevel": "ortpkg.session.options",
     "IOBinding": "ortpkg.session.ort_value",
     "InferenceSession": "ortpkg.session.inference_session",
+    "ModelCompiler": "ortpkg.session.model_compiler",
     "ModelMetadata": "ortpkg.session.node_args",
     "ModelPackage": "ortpkg.api.model_package",
     "ModelVariant": "ortpkg.api.model_variant",
@@ -101,6 +104,7 @@ _LAZY: dict[str, str] = {
     "OrtDeviceVendorId": "ortpkg.session.onnxruntime_enums",
     "OrtEpDevice": "ortpkg.session.ort_ep_device",
     "OrtExecutionProviderDevicePolicy": "ortpkg.session.onnxruntime_enums",
+    "OrtExternalInitializerInfo": "ortpkg.session.initializer_places",
     "OrtHardwareDevice": "ortpkg.session.ort_ep_device",
     "OrtHardwareDeviceType": "ortpkg.session.onnxruntime_enums",
     "OrtMemType": "ortpkg.session.onnxruntime_enums",
@@ -165,6 +169,7 @@ __all__ = [
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
+    "ModelCompiler",
     "ModelMetadata",
     "ModelPackage",
     "ModelVariant",
@@ -178,6 +183,7 @@ __all__ = [
     "OrtDeviceVendorId",
     "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
+    "OrtExternalInitializerInfo",
     "OrtHardwareDevice",
     "OrtHardwareDeviceType",
     "OrtMemType",

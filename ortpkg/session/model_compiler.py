@@ -1,0 +1,187 @@
+"""ModelCompiler: onnxruntime's Python API for models with compiled contexts, over sessions that keep theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortpkg.errors import SessionError, UsageError, printable, quoted
+from ortpkg.graph.ep_context import ep_context_nodes
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.providers.ep_context_options import CONTEXT_EMBED_MODE, CONTEXT_ENABLE, CONTEXT_FILE_PATH
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.initializer_places import LocateInitializer, place_in_file, place_initializers, stated_places
+from ortpkg.session.onnxruntime_enums import OrtCompileApiFlags
+from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
+
+_SUFFIX = ".onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """What is compiled: a file, or a serialized model."""
+
+    path: Path | None
+    content: bytes = b""
+
+    @classmethod
+    def of(cls, given: str | os.PathLike[str] | bytes) -> _Source:
+        if isinstance(given, bytes):
+            if not given:
+                raise UsageError("the model to compile is empty")
+            return cls(path=None, content=given)
+        if not isinstance(given, str | os.PathLike):
+            raise TypeError(f"a model to compile is a path or bytes, not {type(given).__name__}")
+        if not os.fspath(given):
+            raise UsageError("the path of the model to compile is empty")
+        return cls(path=Path(given))
+
+    @property
+    def model(self) -> Path | bytes:
+        return self.content if self.path is None else self.path
+
+    @property
+    def default_output(self) -> Path:
+        """``<model>_ctx.onnx`` beside the model. UsageError for a model from memory."""
+        if self.path is None:
+            raise UsageError("a model from memory has no folder to compile into: name the file to write")
+        return self.path.with_name(f"{self.path.name.removesuffix(_SUFFIX)}_ctx{_SUFFIX}")
+
+
+class ModelCompiler:
+    """Compiles a model into one with EPContext nodes, which its execution providers load faster.
+
+    What no execution provider compiles stays in the model as it is, after the graph transformations of the level that
+    is asked for. docs/ep_context.md tells of contexts; ``ortpkg compile`` does the same for packages.
+    """
+
+    def __init__(
+        self,
+        sess_options: SessionOptions,
+        input_model_path_or_bytes: str | os.PathLike[str] | bytes,
+        embed_compiled_data_into_model: bool = False,
+        external_initializers_file_path: str | os.PathLike[str] | None = None,
+        external_initializers_size_threshold: int = 1024,
+        flags: int = OrtCompileApiFlags.NONE,
+        graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL,
+        get_initializer_location_func: LocateInitializer | None = None,
+    ) -> None:
+        """Takes what to compile and how; nothing is read or compiled yet.
+
+        Args:
+            sess_options: with the execution providers to compile for; copied.
+            input_model_path_or_bytes: a model file, or a serialized model.
+            embed_compiled_data_into_model: contexts go into the model instead of files beside it.
+            external_initializers_file_path: a file, in the folder of the compiled model or below it, for initializers
+                over the threshold.
+            external_initializers_size_threshold: in bytes.
+            flags: a combination of :class:`OrtCompileApiFlags`.
+            graph_optimization_level: of what is left.
+            get_initializer_location_func: called with name, value and (where the source model has it in another file)
+                place of each initializer; returns the place where the compiled model shall look for it, or None to
+                have it in the model.
+
+        Raises UsageError for arguments that are empty or contradict each other.
+        """
+        self._source = _Source.of(input_model_path_or_bytes)
+        if external_initializers_file_path and get_initializer_location_func is not None:
+            raise UsageError("either external_initializers_file_path or get_initializer_location_func, not both")
+        self._options = copy.deepcopy(sess_options)
+        self._options.graph_optimization_level = GraphOptimizationLevel(graph_optimization_level)
+        self._options.add_session_config_entry(CONTEXT_EMBED_MODE, "1" if embed_compiled_data_into_model else "0")
+        self._flags = OrtCompileApiFlags(flags)
+        self._external_file = os.fspath(external_initializers_file_path or "")
+        self._threshold = external_initializers_size_threshold
+        self._locate = get_initializer_location_func
+
+    def compile_to_file(self, output_model_path: str | None = None) -> None:
+        """Writes the compiled model; by default ``<model>_ctx.onnx`` beside the model.
+
+        A model that is there is replaced, unless ``ERROR_IF_OUTPUT_FILE_EXISTS`` is set.
+
+        Raises:
+            SessionError: it exists already, or nothing could be compiled although ``ERROR_IF_NO_NODES_COMPILED`` is
+                set; no file is made then.
+            UsageError: no path, and the model comes from memory.
+            ModelError, ExecutionProviderError: as for sessions.
+        """
+        output = Path(output_model_path) if output_model_path else self._source.default_output
+        if output.exists() and self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS:
+            raise SessionError(f"the compiled model {quoted(output)} exists already")
+        with _set_aside(output):
+            self._compile(output)
+
+    def compile_to_bytes(self) -> bytes:
+        """The compiled model, serialized; contexts, if there are any, must be embedded.
+
+        Raises as :meth:`compile_to_file`; UsageError where contexts lie in files of their own.
+        """
+        with tempfile.TemporaryDirectory(prefix="ortpkg-compile-") as folder:
+            output = Path(folder) / "model_ctx.onnx"
+            self._compile(output)
+            others = sorted(path.name for path in Path(folder).iterdir() if path != output)
+            if others:
+                raise UsageError(
+                    f"the compiled model needs {', '.join(map(quoted, others))} beside it, which bytes cannot hold: "
+                    f"embed the compiled data, and keep initializers in the model"
+                )
+            return output.read_bytes()
+
+    def compile_to_stream(self, write_function: Callable[[bytes], object]) -> None:
+        """Hands the compiled model to ``write_function``. What that raises becomes a SessionError with its text."""
+        content = self.compile_to_bytes()
+        try:
+            write_function(content)
+        except Exception as error:
+            raise SessionError(f"the compiled model cannot be written: {printable(error)}") from error
+
+    def _compile(self, output: Path) -> None:
+        options = copy.deepcopy(self._options)
+        options.add_session_config_entry(CONTEXT_ENABLE, "1")
+        options.add_session_config_entry(CONTEXT_FILE_PATH, str(output))
+        InferenceSession(self._source.model, options).close()
+        if not output.exists():
+            self._write_uncompiled(output)
+        self._place_initializers(output)
+
+    def _write_uncompiled(self, output: Path) -> None:
+        """The model without contexts, or with those only that it has already."""
+        if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED and not self._has_contexts():
+            raise SessionError(
+                "Unable to compile any nodes: no execution provider of the session options compiles a node of this "
+                "model; add one that does (SessionOptions.add_provider)"
+            )
+        options = copy.deepcopy(self._options)
+        options.optimized_model_filepath = str(output)
+        InferenceSession(self._source.model, options).close()
+
+    def _has_contexts(self) -> bool:
+        return next(ep_context_nodes(load_model(self._source.model).graph), None) is not None
+
+    def _place_initializers(self, output: Path) -> None:
+        if self._external_file:
+            place_in_file(output, self._external_file, largest_inline_nbytes=self._threshold)
+        elif self._locate is not None:
+            source = {} if self._source.path is None else stated_places(self._source.path)
+            place_initializers(output, self._locate, source)
+
+
+@contextlib.contextmanager
+def _set_aside(output: Path) -> Iterator[None]:
+    """Lets a new file of that name be made; the old one comes back where that fails."""
+    if not output.exists():
+        yield
+        return
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".ortpkg-compile-") as folder:
+        kept = Path(folder) / output.name
+        output.rename(kept)
+        try:
+            yield
+        except BaseException:
+            kept.replace(output)
+            raise
