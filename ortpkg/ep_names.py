@@ -7,6 +7,8 @@ An unknown name is never an error here: a package may name an execution provider
 
 from __future__ import annotations
 
+import re
+
 CPU_EP = "CPUExecutionProvider"
 OPENVINO_EP = "OpenVINOExecutionProvider"
 QNN_EP = "QNNExecutionProvider"
@@ -107,6 +109,11 @@ _FULL_NAMES = {
 }
 
 
+_FULL_NAME = re.compile(r"\b[A-Za-z]+ExecutionProvider\b")
+#: Full name → the first alias that means it.
+_SHORT_NAMES = {name: alias for alias, name in reversed(_FULL_NAMES.items()) if not alias.endswith(_SUFFIX)}
+
+
 def resolve_ep_name(text: str) -> str:
     """The full name for an alias or a full name in any case; a text that is neither is returned unchanged.
 
@@ -116,6 +123,15 @@ def resolve_ep_name(text: str) -> str:
     if text in _PRIORITIES:
         return text
     return _FULL_NAMES.get(_squeezed(text), text)
+
+
+def short_ep_names(text: str) -> str:
+    """``text`` with each full name of a known execution provider by its alias, for where there is little room.
+
+    >>> short_ep_names("OpenVINOExecutionProvider (openvino), AcmeExecutionProvider")
+    'openvino (openvino), AcmeExecutionProvider'
+    """
+    return _FULL_NAME.sub(lambda found: _SHORT_NAMES.get(found[0], found[0]), text)
 
 
 def stated_ep(text: str | None) -> str | None:

@@ -23,6 +23,7 @@ from ortpkg.cli.parameters import (
     VariantOption,
 )
 from ortpkg.cli.rendering import Column, Output, duration_text, nbytes_text
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError, quoted
 
 if TYPE_CHECKING:
@@ -187,30 +188,43 @@ def _step_text(step: Step) -> str:
     return f"[{step.done + 1}/{step.total}] round {step.round_number}: {step.candidate.label}"
 
 
+#: Headings of the numbers, each with the order in which they are left out where there is no room for all; 0: never.
+_NUMBERS = {
+    "p50": 0,
+    "between": 6,
+    "p95": 7,
+    "runs/s": 2,
+    "first run": 4,
+    "load": 3,
+    "cold start": 5,
+    "memory": 8,
+    "max error": 9,
+    "cosine": 1,
+}
+
+
 def _print(report: BenchReport, output: Output) -> None:
     shows_components = len({result.candidate.component_name for result in report.results}) > 1
-    columns = [Column("variant"), Column("on")]
-    columns += [
-        Column(heading, is_numeric=True) for heading in ("p50", "between", "p95", "runs/s", "first run", "load")
-    ]
-    columns += [Column(heading, is_numeric=True) for heading in ("cold start", "memory", "max error", "cosine")]
-    columns += [Column("verdict")]
+    numbers = [Column(heading, is_numeric=True, drops=drops) for heading, drops in _NUMBERS.items()]
+    columns = [Column("variant"), Column("on"), *numbers, Column("verdict")]
     rows = [_row(result, shows_component=shows_components) for result in report.results]
     output.table(columns, rows, title=f"{report.package_name}, best first")
     for component, description in report.workloads.items():
-        output.line(f"{component}: {description}")
+        output.line(f"{component}: {description}", hang="  ")
     plan = report.plan
     output.line(
         f"{plan.threads} threads for every backend; {plan.rounds} rounds, each candidate in a new process each; "
-        f"'between' is the lowest and the highest median of a round"
+        f"'between' is the lowest and the highest median of a round",
+        hang="  ",
     )
     for component in report.workloads:
         close = not_told_apart([each for each in report.results if each.candidate.component_name == component])
         if close:
-            output.line(f"not told apart from the best of {component}, as their rounds overlap: {', '.join(close)}")
+            text = f"not told apart from the best of {component}, as their rounds overlap: {', '.join(close)}"
+            output.line(text, hang="  ")
     for result in report.results:
         if result.reason:
-            output.line(f"{result.candidate.label}: {result.outcome}: {result.reason}")
+            output.line(f"{result.candidate.label}: {result.outcome}: {result.reason}", hang="  ")
     for note in report.notes:
         output.warning(note)
     for entry in report.quarantined:
@@ -240,8 +254,8 @@ def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
     candidate = result.candidate
     ep_device = candidate.ep_device
     name = f"{candidate.component_name}/{candidate.variant_name}" if shows_component else candidate.variant_name
-    place = ep_device.ep_name.removesuffix("ExecutionProvider")
-    if ep_device.device is not None and ep_device.device.type.value != place.lower():
+    place = short_ep_names(ep_device.ep_name)
+    if ep_device.device is not None and ep_device.device.type.value != place:
         place += f" {ep_device.device.type.value}"
     where = (name, f"{place}/{ep_device.backend}")
     if result.times is None:

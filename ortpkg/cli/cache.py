@@ -20,7 +20,7 @@ from ortpkg.cli.parameters import (
     VariantOption,
 )
 from ortpkg.cli.rendering import Column, Output
-from ortpkg.ep_names import resolve_ep_name
+from ortpkg.ep_names import resolve_ep_name, short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.quantities import nbytes_text, parse_nbytes
 
@@ -111,9 +111,11 @@ def _list(ep: str | None, output: Output) -> int:
         if not damaged and not leftovers:
             output.line(f"the cache in {context_cache_directory()} is empty")
         return ExitCode.DONE
-    headings = ("key", "execution provider", "device", "SDK version", "architecture", "model", "partition", "used")
+    columns = [Column("key"), Column("execution provider", short=short_ep_names), Column("device", drops=5)]
+    columns += [Column("SDK version", drops=2), Column("architecture", drops=1), Column("model")]
+    columns += [Column("partition", drops=3), Column("used", drops=4), Column("size", is_numeric=True)]
     output.table(
-        [*(Column(heading) for heading in headings), Column("size", is_numeric=True)],
+        columns,
         [
             (
                 each.key[:12],

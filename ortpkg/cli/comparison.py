@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.cli.rendering import Column, Output
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 from ortpkg.selection.explain import selection_to_json
 from ortpkg.selection.reasons import ep_device_label, main_verdict
@@ -14,7 +15,14 @@ if TYPE_CHECKING:
     from ortpkg.api.model_package import ModelPackage
     from ortpkg.api.release_comparison import ComparedChoice
 
-_HEADINGS = ("component", "policy", "asked for", "variant", "", "remark")
+_COLUMNS = (
+    Column("component"),
+    Column("policy"),
+    Column("asked for", drops=1, wraps=12, short=short_ep_names),
+    Column("variant"),
+    Column(""),
+    Column("remark", wraps=20, short=short_ep_names),
+)
 
 
 def print_comparison(
@@ -37,7 +45,7 @@ def print_comparison(
         output.json("comparison", {"comparisons": comparisons})
     else:
         rows = [(name, *_row(choice)) for name in components for choice in found[name]]
-        output.table([Column(heading) for heading in _HEADINGS], rows)
+        output.table(_COLUMNS, rows)
     has_none = not found or any(choices[0].selection.best is None for choices in found.values())
     return ExitCode.NO_SUITABLE_VARIANT if has_none else ExitCode.DONE
 

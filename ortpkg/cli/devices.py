@@ -13,6 +13,7 @@ from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.json_form import ep_device_to_json, known_facts_to_json
 from ortpkg.devices.profiles import BUILT_IN_PROFILES, MachineProfile, profile_to_json, read_profile
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 
 _UNKNOWN = "unknown"
@@ -70,7 +71,9 @@ def _print_profiles(output: Output) -> int:
         ]
         output.json("machine_profiles", {"profiles": entries})
         return ExitCode.DONE
-    output.table([Column("profile"), Column("description")], [(each.name, each.description) for each in profiles])
+    output.table(
+        [Column("profile"), Column("description", wraps=24)], [(each.name, each.description) for each in profiles]
+    )
     return ExitCode.DONE
 
 
@@ -90,7 +93,7 @@ def _to_json(profile: MachineProfile) -> dict[str, object]:
 def _print_machine(profile: MachineProfile, output: Output, *, show_facts: bool) -> None:
     if profile.constructed:
         output.line(f"{profile.name} (constructed)", style="bold")
-        output.line(profile.description)
+        output.line(profile.description, hang="")
         output.line()
     output.line(f"{profile.machine.os} {profile.machine.os_version or _UNKNOWN}")
     output.line()
@@ -98,11 +101,11 @@ def _print_machine(profile: MachineProfile, output: Output, *, show_facts: bool)
         [
             Column("device"),
             Column("name"),
-            Column("architecture"),
-            Column("memory", is_numeric=True),
-            Column("free", is_numeric=True),
-            Column("driver"),
-            Column("source"),
+            Column("architecture", drops=4),
+            Column("memory", is_numeric=True, drops=5),
+            Column("free", is_numeric=True, drops=3),
+            Column("driver", drops=2),
+            Column("source", drops=1, wraps=10),
         ],
         [_hardware_row(device) for device in profile.machine.hardware],
         title="Hardware",
@@ -111,13 +114,19 @@ def _print_machine(profile: MachineProfile, output: Output, *, show_facts: bool)
     if show_facts:
         for device in profile.machine.hardware:
             output.table(
-                [Column("fact"), Column("value"), Column("source")],
+                [Column("fact"), Column("value", wraps=24), Column("source", drops=1)],
                 _fact_rows(device),
                 title=device.name or device.type.value,
             )
             output.line()
     output.table(
-        [Column("execution provider"), Column("backend"), Column("version"), Column("device"), Column("name")],
+        [
+            Column("execution provider", short=short_ep_names),
+            Column("backend"),
+            Column("version", drops=1),
+            Column("device"),
+            Column("name", drops=2),
+        ],
         [_ep_device_row(ep_device) for ep_device in profile.ep_devices],
         title="Execution providers",
     )

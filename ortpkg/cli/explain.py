@@ -26,7 +26,7 @@ def command(
     elif as_json:
         output.json("rules", {"rules": [_as_json(each) for each in RULES.values()]})
     else:
-        columns = (Column("rule"), Column("severity"), Column("title"))
+        columns = (Column("rule"), Column("severity"), Column("title", wraps=24))
         output.table(columns, [(each.id, each.severity.value, each.title) for each in RULES.values()])
     return 0
 
@@ -45,7 +45,7 @@ def _as_json(rule: Rule) -> dict[str, Any]:
 
 
 def _print(rule: Rule, output: Output) -> None:
-    output.line(f"{rule.id} ({rule.severity.value}): {rule.title}", style="bold")
+    output.line(f"{rule.id} ({rule.severity.value}): {rule.title}", style="bold", hang="  ")
     if rule.formats != ALL_FORMATS:
         output.line(f"for the formats {' and '.join(rule.formats)}")
     if rule.targets:
@@ -53,4 +53,4 @@ def _print(rule: Rule, output: Output) -> None:
     for heading, text in (("Why it matters", rule.explanation), ("Example", rule.example), ("What to do", rule.remedy)):
         output.line()
         output.line(heading, style="bold")
-        output.line(f"    {text}")
+        output.line(f"    {text}", hang="    ")

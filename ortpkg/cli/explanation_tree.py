@@ -15,10 +15,11 @@ _STYLES = {
 }
 
 
-def tree_lines(node: Explanation, lead: str = "", follow: str = "") -> Iterator[tuple[str, str]]:
-    """The lines of a tree with branches drawn, each with its style."""
+def tree_lines(node: Explanation, lead: str = "", follow: str = "") -> Iterator[tuple[str, str, str]]:
+    """The lines of a tree with branches drawn, each with its style, and what stands before its further lines."""
     code = f"{node.code}  " if node.code else ""
-    yield f"{lead}{code}{node.label}", _STYLES[node.status]
+    hang = f"{follow}{'│ ' if node.children else '  '} "
+    yield f"{lead}{code}{node.label}", _STYLES[node.status], hang
     for place, child in enumerate(node.children):
         is_last = place == len(node.children) - 1
         branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")

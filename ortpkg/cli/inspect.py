@@ -11,6 +11,7 @@ from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, OptionalPackageArgument
 from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 from ortpkg.package.frozen import thaw
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
@@ -31,19 +32,24 @@ def command(
     version = f" {info.version}" if info.version else ""
     output.line(f"{info.name}{version}: {info.format.value} format, {info.root}", style="bold")
     if info.description:
-        output.line(info.description)
+        output.line(info.description, hang="")
     for label, values in (("inputs", info.inputs), ("outputs", info.outputs)):
         if values:
-            output.line(f"{label}: {', '.join(map(_value_text, values))}")
+            output.line(f"{label}: {', '.join(map(_value_text, values))}", hang="  ")
     sizes = variant_sizes(info)
     for component in info.components:
         own = [sizes[component.name, variant.name] for variant in component.variants]
         shares = any(each.shared_nbytes for each in own)
         output.table(
             [
-                *map(Column, ("variant", "ep", "device", "architecture", "data types", "quantization")),
+                Column("variant"),
+                Column("ep", short=short_ep_names),
+                Column("device"),
+                Column("architecture", drops=1),
+                Column("data types", drops=2, wraps=12),
+                Column("quantization", drops=3),
                 Column("own size" if shares else "size", is_numeric=True),
-                *([Column("shared", is_numeric=True)] if shares else []),
+                *([Column("shared", is_numeric=True, drops=4)] if shares else []),
             ],
             [
                 (*_variant_row(variant), *_size_texts(size, shares=shares))

@@ -11,6 +11,7 @@ from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import JsonOption, OptionalPackageArgument, StrictOption
 from ortpkg.cli.rendering import Column, Output
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 
 
@@ -44,15 +45,16 @@ def _print(report: ReleaseReport, output: Output) -> None:
     if not report.opens:
         output.line(f"{report.release}: refuses the package", style="bold red")
         for refusal in report.refusals:
-            output.line(f"    {refusal}")
+            output.line(f"    {refusal}", hang="      ")
         return
     rows = [(each.component, _asked(each), _selected(each), each.reason) for each in report.choices]
-    columns = [Column("component"), Column("execution provider"), Column("selects"), Column("because")]
+    columns = [Column("component"), Column("execution provider", short=short_ep_names), Column("selects", wraps=12)]
+    columns += [Column("because", wraps=20, short=short_ep_names)]
     output.table(columns, rows, title=f"{report.release}: opens the package")
     for variant, reason in report.never_selected:
-        output.line(f"    never selects {variant}: {reason}", style="yellow")
+        output.line(f"    never selects {variant}: {reason}", style="yellow", hang="      ")
     for what in report.ignored:
-        output.line(f"    passes over {what}")
+        output.line(f"    passes over {what}", hang="      ")
 
 
 def _asked(choice: ReleaseChoice) -> str:

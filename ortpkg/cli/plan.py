@@ -12,6 +12,7 @@ import typer
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.rendering import Column, Output, nbytes_text
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, NoSuitableVariantError, UsageError, quoted
 from ortpkg.names import did_you_mean
 
@@ -173,22 +174,31 @@ def _print_partitions(plan: SessionPlan, output: Output) -> None:
                 f"{named}, and {more} more" if more > 0 else named,
             )
         )
-    columns = [Column("execution provider"), Column("graph"), Column("nodes", is_numeric=True), Column("how")]
-    output.table([*columns, Column("which")], rows, title="Partitions (nodes as they were before fusing)")
+    columns = [Column("execution provider", short=short_ep_names), Column("graph"), Column("nodes", is_numeric=True)]
+    columns += [Column("how", wraps=12), Column("which", wraps=24)]
+    output.table(columns, rows, title="Partitions (nodes as they were before fusing)")
 
 
 def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_memory: bool) -> None:
     where = f"graph {graph.path}" if graph.path else "main graph"
     kernels = ", ".join(f"{count} {kernel}" for kernel, count in graph.kernel_counts.items())
-    output.line(f"{where}: {len(graph.nodes)} steps; kernels: {kernels or 'none'}", style="bold")
-    output.line(_memory_summary(graph))
+    output.line(f"{where}: {len(graph.nodes)} steps; kernels: {kernels or 'none'}", style="bold", hang="  ")
+    output.line(_memory_summary(graph), hang="")
     if show_nodes:
-        columns = [Column("step", is_numeric=True), *map(Column, ("operator", "node", "provider", "kernel"))]
-        output.table([*columns, Column("inputs"), Column("outputs")], [_node_row(node) for node in graph.nodes])
+        columns = [Column("step", is_numeric=True), Column("operator"), Column("node", drops=2)]
+        columns += [Column("provider", drops=4, short=short_ep_names), Column("kernel")]
+        columns += [Column("inputs", drops=1, wraps=16), Column("outputs", drops=3, wraps=16)]
+        output.table(columns, [_node_row(node) for node in graph.nodes])
     if show_memory:
         numbers = [Column(heading, is_numeric=True) for heading in ("size", "offset", "first step", "last step")]
         output.table(
-            [Column("value"), Column("kind"), *numbers, Column("buffer of"), Column("device")],
+            [
+                Column("value"),
+                Column("kind", drops=3),
+                *numbers,
+                Column("buffer of", drops=2),
+                Column("device", drops=1),
+            ],
             [_value_row(value) for value in graph.values],
         )
 

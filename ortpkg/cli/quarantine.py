@@ -13,6 +13,7 @@ import typer
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.cli.parameters import JsonOption, VariantOption
 from ortpkg.cli.rendering import Column, Output
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.selection.measurements import QuarantineEntry
@@ -45,8 +46,9 @@ def command(
     if as_json:
         output.json("quarantine", {"entries": [{"package": name, **asdict(entry)} for name, entry in entries]})
     elif entries:
-        headings = ("package", "variant", "execution provider", "version", "driver", "cause", "since", "detail")
-        output.table([Column(heading) for heading in headings], [_row(name, entry) for name, entry in entries])
+        columns = [Column("package"), Column("variant"), Column("execution provider", short=short_ep_names)]
+        columns += [Column("version", drops=1), Column("driver", drops=2), Column("cause"), Column("since", drops=3)]
+        output.table([*columns, Column("detail", wraps=24)], [_row(name, entry) for name, entry in entries])
     else:
         output.line("nothing is in quarantine")
     return ExitCode.DONE

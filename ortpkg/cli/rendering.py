@@ -11,23 +11,22 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any
 
+from ortpkg.cli.table_layout import Column as Column  # noqa: PLC0414 - commands take it from here
+from ortpkg.cli.table_layout import lay_out
+from ortpkg.cli.wrapping import display_width, wrapped
 from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity, UsageError, quoted
 from ortpkg.quantities import duration_text as duration_text  # noqa: PLC0414 - commands take them from here
 from ortpkg.quantities import nbytes_text as nbytes_text  # noqa: PLC0414
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 JSON_SCHEMA_VERSION = "1.0"
-#: Columns of a table that is not printed on a terminal: wide enough that no cell is ever wrapped.
-_PIPED_COLUMNS = 10_000
 
 
 class OutputError(UsageError):
@@ -93,15 +92,6 @@ def _json_escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{ord(character):04x}" for character in match.group())
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A table column: its heading, whether its cells are numbers (right-aligned), and the style of its cells."""
-
-    heading: str
-    is_numeric: bool = False
-    style: str = ""
-
-
 class Output:
     """Where one command prints. ``is_json``: the caller asked for ``--json``."""
 
@@ -114,13 +104,22 @@ class Output:
 
     def document(self, content: Mapping[str, Any]) -> None:
         """Prints one JSON object as it is, in a format that is not ours."""
-        is_unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
-        text = json.dumps(content, indent=2, ensure_ascii=not is_unicode)
+        text = json.dumps(content, indent=2, ensure_ascii=not _is_unicode(sys.stdout))
         _write(_HARMFUL.sub(_json_escape, text) + "\n")
 
-    def line(self, text: object = "", *, style: str = "") -> None:
-        """Prints one line of data."""
-        _write(_styled(sys.stdout, text, style))
+    def line(self, text: object = "", *, style: str = "", hang: str | None = None) -> None:
+        """Prints one line of data.
+
+        ``hang``: it is running text, which a terminal that is too narrow gets on several lines, broken between words;
+        this stands before each further one.
+        """
+        _write(_styled(sys.stdout, text if hang is None else _wrapped_for(sys.stdout, text, hang), style))
+
+    def tree(self, lines: Sequence[tuple[str, str, str]], *, short: Callable[[str], str]) -> None:
+        """Prints (text, style, hang) as :meth:`line` does; all in their short form where one is too wide."""
+        is_narrow = sys.stdout.isatty() and any(display_width(plain(text)) > _terminal_columns() for text, *_ in lines)
+        for text, style, hang in lines:
+            self.line(short(text) if is_narrow else text, style=style, hang=hang)
 
     def note(self, text: object, *, style: str = "", is_urgent: bool = False) -> None:
         """Prints one line that is not data (progress, warnings, what was done) on standard error.
@@ -129,7 +128,7 @@ class Output:
         """
         if is_urgent or not _SETTINGS.is_quiet:
             with suppress(OSError, ValueError):  # nobody listens there; the data, or the exit code, still counts
-                sys.stderr.write(_styled(sys.stderr, text, style))
+                sys.stderr.write(_styled(sys.stderr, _wrapped_for(sys.stderr, text, "  "), style))
                 sys.stderr.flush()
 
     def warning(self, text: object) -> None:
@@ -137,29 +136,43 @@ class Output:
         self.note(f"warning: {text}", style="yellow")
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]], *, title: str = "") -> None:
-        """Prints a table; cells are plain text."""
-        # rich is loaded only by commands that print a table or in colour.
-        from rich import box
-        from rich.table import Table
-        from rich.text import Text
+        """Prints a table; cells are plain text. On a terminal it is laid out for its width, and says what is left out.
 
-        console = _console(sys.stdout)
-        table = Table(
-            box=box.SIMPLE_HEAD if sys.stdout.isatty() else None,
-            header_style="bold",
-            pad_edge=False,
-            padding=(0, 2, 0, 0),
-        )
-        for column in columns:
-            justify: Literal["left", "right"] = "right" if column.is_numeric else "left"
-            table.add_column(Text(column.heading), justify=justify, style=column.style, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(plain(cell)) for cell in row))
+        Raises BrokenPipeError and OutputError as :meth:`line` does.
+        """
+        is_terminal = sys.stdout.isatty()
+        cells = [[_cell_text(column, cell) for column, cell in zip(columns, row, strict=True)] for row in rows]
+        laid_out = lay_out(columns, cells, _terminal_columns() if is_terminal else None)
         if title:
             self.line(title, style="bold")
-        with console.capture() as captured:
-            console.print(table)
-        _write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        for line in laid_out.head:
+            self.line(line, style="bold")
+        if is_terminal and laid_out.head:
+            rule = "─" if _is_unicode(sys.stdout) else "-"
+            self.line(rule * max(map(display_width, (*laid_out.head, *laid_out.body))))
+        _write("".join(f"{line}\n" for line in laid_out.body))
+        if laid_out.left_out:
+            self.note(f"no room for: {', '.join(laid_out.left_out)} (--json has all)")
+
+
+def _cell_text(column: Column, cell: object) -> str:
+    """A cell as plain text; only running text may have lines of its own."""
+    text = plain(cell)
+    return text if column.wraps else text.replace("\n", "\\n")
+
+
+def _wrapped_for(stream: IO[str], text: object, hang: str) -> str:
+    """``text``, broken between words where ``stream`` is a terminal that is too narrow for it."""
+    return "\n".join(wrapped(plain(text), _terminal_columns(), hang=hang)) if stream.isatty() else str(text)
+
+
+def _terminal_columns() -> int:
+    """As many as the terminal has, or COLUMNS says; not so few that nothing could be shown."""
+    return max(20, shutil.get_terminal_size().columns)
+
+
+def _is_unicode(stream: IO[str]) -> bool:
+    return (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
 def _write(text: str) -> None:
@@ -176,28 +189,14 @@ def _styled(stream: IO[str], text: object, style: str) -> str:
     """One line, in colour where ``stream`` shows colours; either way a text that steers no terminal."""
     if not style or not is_coloured(stream):
         return plain(text) + "\n"
-    from rich.text import Text  # only for colour
+    from rich.console import Console  # only for colour: 30 ms
+    from rich.text import Text
 
-    console = _console(stream)
+    # What it prints is captured; rich would flush the stream itself, and fail where it is full.
+    console = Console(file=io.StringIO(), force_terminal=True, color_system="auto", markup=False, highlight=False)
     with console.capture() as captured:
         console.print(Text(plain(text), style=style), soft_wrap=True)
     return captured.get()
-
-
-def _console(stream: IO[str]) -> Console:
-    """Lays text out for ``stream``; it writes nowhere itself."""
-    from rich.console import Console  # loaded late: 30 ms
-
-    is_terminal = stream.isatty()
-    return Console(
-        file=io.StringIO(),  # what it prints is captured; rich would flush the stream itself, and fail where it is full
-        force_terminal=is_terminal,
-        width=None if is_terminal else _PIPED_COLUMNS,
-        color_system="auto" if is_coloured(stream) else None,
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
 
 
 def finding_json(finding: Finding) -> dict[str, str]:

@@ -277,7 +277,7 @@ class _Runner:
             self.output.json("run", {"ran": self.places_json(), **content})
         else:
             self.output.table(
-                [Column("output"), Column("type"), Column("shape"), Column("values")],
+                [Column("output"), Column("type"), Column("shape"), Column("values", wraps=16)],
                 [(name, *value_row(value)) for name, value in named.items()],
             )
             if shown:

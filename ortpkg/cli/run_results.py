@@ -25,12 +25,12 @@ def print_report(report: SampleReport, output: Output) -> None:
         expected = {True: "yes", False: "NO", None: ""}[result.is_expected]
         label = "" if result.label is None else result.label
         rows.append((result.index, result.shown, label, mark, expected, duration_text(result.latency_s)))
-    columns = [Column("sample", is_numeric=True), Column("predicted"), Column("true"), Column("")]
-    columns += [Column("as expected"), Column("latency", is_numeric=True)]
+    columns = [Column("sample", is_numeric=True), Column("predicted", wraps=16), Column("true", wraps=16), Column("")]
+    columns += [Column("as expected"), Column("latency", is_numeric=True, drops=1)]
     output.table(columns, rows, title=f"samples {report.sample_set.name}")
     if skipped:
         output.line(f"... and {skipped} more, right and as expected")
-    output.line(_summary(report))
+    output.line(_summary(report), hang="")
 
 
 def _summary(report: SampleReport) -> str:

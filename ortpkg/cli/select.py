@@ -32,6 +32,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.selection_table import Choice, choice_to_json, choose, is_table, print_table
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
 from ortpkg.selection.verdict import Selection
@@ -143,8 +144,7 @@ def _print_selection(selection: Selection, output: Output, *, show_reasons: bool
         from ortpkg.cli.explanation_tree import tree_lines  # as above
         from ortpkg.selection.explain import explain
 
-        for text, style in tree_lines(explain(selection)):
-            output.line(text, style=style)
+        output.tree(list(tree_lines(explain(selection))), short=short_ep_names)
         return
     if selection.best is None:
         output.note(no_suitable_variant_message(selection), style="red", is_urgent=True)
@@ -152,7 +152,7 @@ def _print_selection(selection: Selection, output: Output, *, show_reasons: bool
     best = selection.best
     machine = f" of machine {selection.machine}" if selection.machine else ""
     place = f"{ep_device_label(best.ep_device)}{machine}"
-    output.line(f"{selection.component_name}: {best.variant.name} on {place}", style="bold")
+    output.line(f"{selection.component_name}: {best.variant.name} on {place}", style="bold", hang="  ")
     output.line(f"  {best.variant.model_path or best.variant.directory}")
     if selection.ties:
         output.warning(f"declaration order alone put it before {', '.join(selection.ties)}")

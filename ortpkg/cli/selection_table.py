@@ -64,7 +64,7 @@ def print_table(choices: Sequence[Choice], output: Output) -> None:
     for choice in choices:
         rows.setdefault((id(choice.package), choice.selection.component_name), {})[choice.machine] = choice
     lines = [_row(cells, machines) for cells in rows.values()]
-    output.table([Column(heading) for heading in ("package", "component", *machines)], lines)
+    output.table([Column("package"), Column("component"), *(Column(machine, wraps=12) for machine in machines)], lines)
     for choice in choices:
         for warning in choice.selection.warnings:
             output.warning(f"{choice.label} on {choice.machine}: {warning}")

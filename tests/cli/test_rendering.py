@@ -106,7 +106,7 @@ def test_a_coloured_line_cannot_steer_the_terminal(terminal: Terminal) -> None:
 
 def test_a_table_on_a_terminal_cannot_steer_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    Output().table([Column("name", style="cyan")], [(EVIL,)], title=EVIL)
+    Output().table([Column("name")], [(EVIL,)], title=EVIL)
     assert terminal.getvalue().count(ESCAPED) == 2
     assert "\x1b]" not in terminal.getvalue()
 
@@ -126,7 +126,7 @@ def test_colours_can_be_refused(terminal: Terminal, monkeypatch: pytest.MonkeyPa
     else:
         monkeypatch.setenv(way, "dumb")
     Output().line("line", style="bold red")
-    Output().table([Column("name", style="cyan")], [("cell",)], title="title")
+    Output().table([Column("name")], [("cell",)], title="title")
     Output().warning("careful")
     assert "\x1b" not in terminal.getvalue()
 

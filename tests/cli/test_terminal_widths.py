@@ -1,0 +1,182 @@
+"""Every command that prints a table, on terminals of 60, 80, 100 and 150 columns: no name and no number is broken."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ortpkg.api.bench import BenchReport
+from ortpkg.authoring.create import add_variant, create
+from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.benchmarking.accuracy import Distance
+from ortpkg.benchmarking.candidate import Candidate
+from ortpkg.benchmarking.measure import CandidateResult, Outcome, Plan
+from ortpkg.benchmarking.record_store import write_quarantine
+from ortpkg.benchmarking.run_statistics import run_times
+from ortpkg.cli import bench as bench_command
+from ortpkg.cli.app import run
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.wrapping import display_width, unbroken_parts
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.ep_names import short_ep_names
+from ortpkg.package.reader import open_package
+from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import SessionOptions
+from tests.cli.conftest import DIGITS
+from tests.cli.test_weight_commands import make_model
+
+WIDTHS = [60, 80, 100, 150]
+TINYCHAR = DIGITS.with_name("tinychar.ortpackage")
+LONG = "a-name-that-somebody-generated-from-every-flag-of-the-exporter-int8-qdq-opset-21"
+MakeModel = Callable[..., Path]
+
+#: Module with a table → a command line for each of its tables; {long} and {digits} are packages.
+TABLES: dict[str, list[str]] = {
+    "cache": ["cache list"],
+    "comparison": ["select {long} --compare", "select {digits} --compare"],
+    "dedup": ["dedup {equal} --dry-run"],
+    "devices": ["devices --profile rtx-workstation --facts", "devices --list-profiles"],
+    "explain": ["explain", "explain ORT121"],
+    "inspect": ["inspect {long}", "inspect {digits}", "inspect {tinychar}"],
+    "migrate_check": ["migrate-check {long}", "migrate-check {digits}"],
+    "plan": ["plan {digits} --nodes --memory", "plan {tinychar} -c decode --nodes --memory", "plan {long} --nodes"],
+    "quarantine": ["quarantine"],
+    "run": ["run {long} -i x={inputs} --backend embedded"],
+    "run_results": ["run {digits} --backend embedded"],
+    "selection_table": ["select {long} {digits} --profile rtx-workstation --profile plain-server"],
+    "slim": ["slim {long} --device cpu -o {new}"],
+    "unpack": ["unpack {packed} --list"],
+}
+#: What is no table, but has lines that are as long.
+TREES = ["select {long} --explain", "select {digits} --explain", "select {long}"]
+_UNIT = re.compile(r"\W*(B|[kMG]B|[mµ]?s|%)\b")
+
+
+class Terminal(io.StringIO):
+    """Keeps what is written to it."""
+
+    is_terminal = True
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    made = Terminal()
+    monkeypatch.setattr("ortpkg.cli.rendering.sys", SimpleNamespace(stdout=made, stderr=Terminal()))
+    monkeypatch.setattr("ortpkg.cli.run_results.duration_text", lambda _: "1.2 ms")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return made
+
+
+@pytest.fixture
+def places(tmp_path: Path, model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Packages, real and with long names, something in quarantine and in the cache."""
+    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    named = model(f"{LONG}.onnx")
+    long = create(tmp_path / f"{LONG}.ortpackage", [NewVariant.for_cpu(named)], component=f"c-{LONG}").root
+    add_variant(long, named, variant=f"w-{LONG}", ep="openvino", device="npu")
+    heavy = make_model(tmp_path / "heavy", 1, f"{LONG}.bin")
+    equal = create(tmp_path / "equal.ortpackage", [NewVariant.for_cpu(heavy)], component=f"c-{LONG}").root
+    add_variant(equal, heavy, variant="b", ep="cuda")
+    run(["-q", "pack", str(long), "-o", str(tmp_path / "p.ortpkg")])
+    np.save(tmp_path / "x.npy", np.ones((1, 3), np.float32))
+    entry = quarantine_entry("cpu-fp32", "the process ended by signal 11, while it loaded the model 'm.onnx'")
+    write_quarantine(open_package(DIGITS), [entry, replace(entry, ep_name="OpenVINOExecutionProvider")])
+    write_quarantine(open_package(long), [replace(entry, variant_name=LONG)])
+    options = SessionOptions()
+    options.add_session_config_entry("ortpkg.ep_context_cache", "1")
+    InferenceSession(named, options, providers=["prepack"])
+    return {"long": long, "equal": equal, "digits": DIGITS, "tinychar": TINYCHAR, "inputs": tmp_path / "x.npy"} | {
+        "packed": tmp_path / "p.ortpkg",
+        "new": tmp_path / "new.ortpackage",
+    }
+
+
+def quarantine_entry(variant: str, detail: str) -> QuarantineEntry:
+    return QuarantineEntry(
+        component_name="classifier",
+        variant_name=variant,
+        ep_name="CPUExecutionProvider",
+        backend="onnxruntime",
+        device="cpu",
+        ep_version="1.31.1",
+        driver_version="",
+        cause=QuarantineCause.CRASH,
+        detail=detail,
+        recorded_at="2026-01-01T12:00:00+00:00",
+    )
+
+
+def check(screen: Terminal, monkeypatch: pytest.MonkeyPatch, show: Callable[[], None]) -> None:
+    """Runs ``show`` without a terminal and on several, and holds what these show against what is shown without."""
+    screen.is_terminal = False
+    show()
+    whole = screen.getvalue()
+    words = set(whole.split()) | set(short_ep_names(whole).split())
+    assert words
+    screen.is_terminal = True
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        screen.seek(0)
+        screen.truncate()
+        show()
+        lines = [line for line in screen.getvalue().splitlines() if set(line) != {"─"}]
+        unknown = {word for line in lines for word in line.split()} - words - {"│"}  # a trunk beside a line's end
+        assert not unknown, f"at {width} columns: {unknown}"
+        for line in lines:
+            assert not _UNIT.match(line), f"at {width} columns: a unit without its number: {line!r}"
+            longest = max(map(display_width, unbroken_parts(line)), default=0)
+            assert display_width(line) <= width or longest > width - 40, f"at {width} columns: {line!r}"
+
+
+@pytest.mark.parametrize("line", [*(line for lines in TABLES.values() for line in lines), *TREES])
+def test_no_name_and_no_number_is_broken(
+    line: str, places: dict[str, Path], screen: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [word.format_map({name: str(path) for name, path in places.items()}) for word in line.split()]
+
+    def show() -> None:
+        shutil.rmtree(places["new"], ignore_errors=True)
+        assert run(words) in {0, 3}, screen.getvalue()
+
+    check(screen, monkeypatch, show)
+
+
+@pytest.mark.parametrize("name", ["cpu-int8", LONG])
+def test_no_figure_of_a_benchmark_is_broken(name: str, screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    npu = HardwareDevice(type=DeviceType.NPU, name="Intel(R) AI Boost", source="test")
+    places = [
+        EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded"),
+        EpDevice(ep_name="OpenVINOExecutionProvider", device=npu, backend="openvino"),
+    ]
+    results = [
+        CandidateResult(
+            candidate=Candidate(component_name="c", variant_name=name, ep_device=place, model_path=Path("m")),
+            outcome=Outcome.MEASURED,
+            times=run_times([[1_234_567, 2_345_678], [99_000, 88_000]]),
+            peak_memory_nbytes=123_456_789,
+            distance=Distance(max_abs_error=0.0123, cosine=0.999999, is_within=True),
+        )
+        for place in places
+    ]
+    failed = replace(results[0], outcome=Outcome.CRASHED, times=None, reason="the process ended by signal 11")
+    report = BenchReport(package_name=name, results=(*results, failed), workloads={"c": "its samples"}, plan=Plan())
+    check(screen, monkeypatch, lambda: bench_command._print(report, Output()))
+
+
+def test_every_module_with_a_table_is_here() -> None:
+    folder = Path(bench_command.__file__).parent
+    found = {path.stem for path in folder.glob("*.py") if re.search(r"\.table\(", path.read_text(encoding="utf-8"))}
+    assert found == {*TABLES, "bench"}
