@@ -14,6 +14,7 @@ from ortpkg.benchmarking.candidate import Candidate, is_embedded
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import OrtpkgError, UsageError, quoted
+from ortpkg.package.model_file import why_no_model
 from ortpkg.package.package_info import ComponentInfo, VariantInfo
 from ortpkg.package.samples import SampleSet
 from ortpkg.selection.machine import MachineOffer
@@ -61,7 +62,7 @@ def candidate_of(
     if verdict.code == _QUARANTINED:
         obstacle = verdict.reason
     elif variant.model_path is None:
-        obstacle = "it is a GenAI variant, a set of files: no session can be made of it"
+        obstacle = f"it {why_no_model(variant)}"
     if not obstacle:
         try:
             context_digests = check_model_file(variant, trust=trust)

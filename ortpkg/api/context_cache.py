@@ -8,6 +8,7 @@ from pathlib import Path
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.option_policy import provider_options_of, session_options_of
 from ortpkg.errors import ModelError, quoted
+from ortpkg.package.model_file import why_no_model
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.ep_context_cache import CacheOutcome
 from ortpkg.session.compile_models import find_ep_device
@@ -36,7 +37,7 @@ def explain_variant(
     verdict = variant.verdict(backend=backend)
     what = f"{variant.component_name}/{variant.name}"
     if variant.model_path is None:
-        raise ModelError(f"variant {quoted(variant.name)} is a GenAI variant: a set of files, not one model")
+        raise ModelError(f"variant {quoted(variant.name)} {why_no_model(variant.info)}")
     if verdict.ep_device is None:
         return CacheAnswer(what=what, ep_name="any", outcomes=None)
     question = CacheQuestion(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
 from ortpkg.package.executor_info import ORT
+from ortpkg.package.model_file import why_no_model
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo
 from ortpkg.selection.verdict import Selection, Verdict
 from ortpkg.selection.wishes import backend_named
@@ -290,10 +291,7 @@ class ModelVariant:
         if self._package.compat is not None:
             return self._path_for_release(self._package.compat)
         if self.model_path is None:
-            raise ModelError(
-                f"variant {quoted(self.name)} is a GenAI variant: a set of files in {quoted(self.directory)} "
-                f"for onnxruntime-genai, not one model that a session can run"
-            )
+            raise ModelError(f"variant {quoted(self.name)} {why_no_model(self.info)}")
         return self.model_path
 
     def _path_for_release(self, release: str) -> Path:

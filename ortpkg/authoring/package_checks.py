@@ -17,6 +17,7 @@ from ortpkg.authoring.checks.file_checks import (
     check_file_names,
     check_leftovers,
     check_recorded_files,
+    check_shared_assets,
 )
 from ortpkg.authoring.checks.genai_checks import check_genai_target, check_genai_variants
 from ortpkg.authoring.checks.model_checks import (
@@ -119,6 +120,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
             file_rules.NO_DIGESTS,
         ),
     ),
+    "shared assets": PackageCheck(check_shared_assets, (file_rules.ASSET_CHANGED,)),
     "leftovers": PackageCheck(check_leftovers, (file_rules.CHANGE_INTERRUPTED,)),
     "pipeline": PackageCheck(
         check_pipeline,

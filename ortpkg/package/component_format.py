@@ -36,7 +36,7 @@ from ortpkg.package.package_info import (
     SharedAsset,
     Source,
 )
-from ortpkg.package.path_resolver import PathKind, why_not_a_name
+from ortpkg.package.path_resolver import PathKind, is_plain_name, why_not_a_name
 from ortpkg.package.plain_names import Place, PlainNames
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.reference_reader import UNREADABLE, ReferenceReader
@@ -261,6 +261,7 @@ class _ComponentReader:
             or not body.keys() <= VARIANT_KEYS
             or (type(additional_metadata) is dict and FACTS in additional_metadata)
             or type(payload) is not dict
+            or ("variant_directory" in body and not is_plain_name(name))
         ):
             return None
         folder = self._references.plain.find(body.get("variant_directory", name), directory)
@@ -318,6 +319,12 @@ class _ComponentReader:
         ``source`` is the component's: a variant's own is put together only for a finding.
         """
         tokens = ("variants", name)
+        if self._rules.portable_names and (reason := why_not_a_name(name)):
+            message = f"variant {quoted(name)} {reason}"
+            remedy = "use a name that every operating system allows; variant_directory may name another folder"
+            pointer = source.pointer + json_pointer(*tokens)
+            self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=pointer, remedy=remedy)
+            return None
         if declared is not None:
             key = "variant_directory"
             place = self._references.resolve_path(declared, base, source, *tokens, key, must_exist=True)
@@ -325,13 +332,9 @@ class _ComponentReader:
                 message = f"variant_directory {quoted(declared)} is not a folder"
                 self._references.report(FILE_MISSING, message, source, *tokens, key)
             return place
-        if self._rules.portable_names and (reason := why_not_a_name(name)):
-            message = f"variant {quoted(name)} {reason}"
-            remedy = "use a name that every operating system allows, or name the folder in variant_directory"
-            pointer = source.pointer + json_pointer(*tokens)
-            self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=pointer, remedy=remedy)
-            return None
         place = self._references.resolve_path(name, base, source, *tokens)
+        if place is not None and not self._rules.complete:
+            return Place(place.path, kind_at(place.path))  # what the path comes to counts: "nowhere/../v" is "v"
         if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
             message = f"there is no folder {quoted(self._references.shown(place.path))}"
             self._references.report(VARIANT_DIRECTORY_MISSING, message, source, *tokens)

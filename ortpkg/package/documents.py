@@ -64,6 +64,7 @@ _FOR_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
 # Strings are one token, so that brackets inside them do not count. A string that never ends is left to the parser.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|,', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _NEITHER_BRACKET_NOR_QUOTE = bytes(byte for byte in range(256) if byte not in b'[]{}"\\')
 _ONE_KIND_OF_BRACKET = bytes.maketrans(b"{}", b"[]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -250,6 +251,8 @@ def _parse(text: str, document: str, limits: DocumentLimits) -> Any:
             raise _repeated_keys_error(value, objects.repeated, document)
     if _ESCAPED_SURROGATE.search(text) or _may_have_long_strings(text, limits.string_length):
         _check_strings(value, document, limits.string_length)
+        if limits.repeated_keys:
+            _check_replaced_strings(text, document)
     return value
 
 
@@ -333,6 +336,15 @@ def _check_strings(value: Any, document: str, most_characters: int) -> None:
             if _SURROGATE.search(text):
                 message = f"{quoted(text)} holds half of a surrogate pair"
                 _fail(finding(DOCUMENT_SYNTAX, document, message, pointer=pointer, remedy="use well-formed Unicode"))
+
+
+def _check_replaced_strings(text: str, document: str) -> None:
+    """What a later equal key replaces is not in the value, but in the document all the same."""
+    for match in _STRING.finditer(text):
+        written = match.group()
+        if _ESCAPED_SURROGATE.search(written) and _SURROGATE.search(shown := json.loads(written)):
+            message = f"{quoted(shown)} holds half of a surrogate pair"
+            _fail(finding(DOCUMENT_SYNTAX, document, message, remedy="use well-formed Unicode"))
 
 
 def _walk(value: Any, tokens: tuple[str | int, ...] = ()) -> list[tuple[tuple[str | int, ...], Any]]:

@@ -1,7 +1,7 @@
 """Reads ``executor_info`` of a variant: what each executor needs, and above all ``ort``, onnxruntime's own part.
 
 As onnxruntime 1.31 does, for every variant when the package is opened: each payload is an object, or the path of a JSON
-file in the variant's folder, which must be there; ``ort`` must be an object whose ``model_file`` and two path-valued
+file in the variant's folder, which must be there; ``ort`` must be an object whose ``model_file`` and path-valued
 session options are string references, and it may not set session options that write files.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ortpkg.errors import quoted
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.package_info import Source
+from ortpkg.package.package_info import Source, until_nul
 from ortpkg.package.path_resolver import PathKind
 from ortpkg.package.plain_names import Place
 from ortpkg.package.reference_reader import UNREADABLE, ReferenceReader
@@ -24,8 +24,9 @@ ORT = "ort"
 PAYLOAD_SCHEMA = "executor_info_ort"
 
 EXTERNAL_INITIALIZERS_FOLDER = "session.model_external_initializers_file_folder_path"
-PATH_SESSION_OPTIONS = (EXTERNAL_INITIALIZERS_FOLDER, "ep.context_file_path")
-"""Session options whose values are string references; exactly these two (onnxruntime 1.28 to 1.31)."""
+PATH_SESSION_OPTIONS = (EXTERNAL_INITIALIZERS_FOLDER, "ep.context_file_path", "ep.context_source_model_path")
+"""Session options whose values are string references; exactly these (onnxruntime 1.29 to 1.31; 1.28 has the first two).
+"""
 
 FORBIDDEN_SESSION_OPTIONS = (
     "session.debug_layout_transformation",
@@ -75,15 +76,36 @@ def read_executor_info(
         source, tokens: where the variant stands: at ``tokens`` below ``source``.
         references: of the package.
     """
-    place, at = source, (*tokens, _KEY, ORT)
     payloads = declared
+    documents: Mapping[str, str] = EMPTY
     if any(type(value) is str for value in declared.values()):
-        payloads, ort_document = _read_documents(declared, directory, source.below(*tokens), references)
-        if ort_document is not None:
-            place, at = Source(document=ort_document), ()
-    if ORT not in payloads:
+        payloads, documents = _read_documents(declared, directory, source.below(*tokens), references)
+    payloads, key = _named(payloads, source, tokens, references)
+    if key is None:
         return ExecutorInfo(payloads=payloads)
+    place, at = source, (*tokens, _KEY, key)
+    if key in documents:
+        place, at = Source(document=documents[key]), ()
     return _OrtPayloadReader(directory or references.root, place, at, references).read(payloads[ORT], payloads)
+
+
+def _named(
+    payloads: Mapping[str, Any], source: Source, tokens: tuple[str, ...], references: ReferenceReader
+) -> tuple[Mapping[str, Any], str | None]:
+    """The payloads by the names of their executors, and the key under which onnxruntime's is declared, if it is.
+
+    A name with a NUL is refused, or, by the rules of a release, ends there; of equal ones the first counts.
+    """
+    if "\0" not in "".join(payloads):
+        return payloads, ORT if ORT in payloads else None
+    if references.rules.portable_names:
+        for key in (key for key in payloads if "\0" in key):
+            references.report(EXECUTOR_INFO, f"key {quoted(key)} holds a NUL", source, *tokens, _KEY, key)
+        return payloads, ORT if ORT in payloads else None
+    keys: dict[str, str] = {}
+    for key in payloads:
+        keys.setdefault(until_nul(key), key)
+    return {name: payloads[key] for name, key in keys.items()}, keys.get(ORT)
 
 
 def read_plain_executor_info(
@@ -117,10 +139,10 @@ def read_plain_executor_info(
 
 def _read_documents(
     declared: Mapping[str, Any], directory: str | None, source: Source, references: ReferenceReader
-) -> tuple[dict[str, Any], str | None]:
-    """The payloads with those in documents of their own read, and the document of ``ort``; unreadable ones left out."""
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The payloads with those in documents of their own read, and executor → its document; unreadable ones left out."""
     payloads: dict[str, Any] = {}
-    ort_document = None
+    documents: dict[str, str] = {}
     for executor, value in declared.items():
         if not isinstance(value, str):
             payloads[executor] = value
@@ -130,9 +152,8 @@ def _read_documents(
         if document is None or payload is UNREADABLE:
             continue
         payloads[executor] = payload
-        if executor == ORT:
-            ort_document = references.shown(document.path)
-    return payloads, ort_document
+        documents[executor] = references.shown(document.path)
+    return payloads, documents
 
 
 def _find_document(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +17,19 @@ from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
 from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.documents import DocumentLimits, read_document
+from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.package.model_file import resolve_model
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
-from ortpkg.package.path_resolver import PathKind, PathResolver, escape_finding, list_names, why_not_a_name
+from ortpkg.package.path_resolver import (
+    PathKind,
+    PathResolver,
+    escape_finding,
+    list_names,
+    why_not_a_name,
+    why_not_a_path,
+)
 from ortpkg.package.plain_names import PlainNames
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
@@ -40,6 +48,7 @@ MANIFEST = "manifest.json"
 METADATA = "metadata.json"
 MODELS = "models"
 _MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that are listed
+_IS_PATH = frozenset(PATH_SESSION_OPTIONS)
 # Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.
 _NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
 
@@ -185,6 +194,7 @@ class _ComponentReader:
         self._plain = plain
         self._base = base
         self._constraints: dict[tuple[str | None, ...], Constraints] = {}
+        self._folders: Set[str] = frozenset()
         self._document = f"{base}/{METADATA}" if base else METADATA
 
     def read(self, inline: Mapping[str, Any]) -> ComponentInfo:
@@ -257,6 +267,7 @@ class _ComponentReader:
         """What was read of each variant that can be used."""
         directory = str(self._directory())
         self._plain.list_folders(directory, expected=len(merged))
+        self._folders = {_folder_of(name, declarations) for name, declarations in merged.items()}
         for name, declarations in merged.items():
             checked = self._read_plain_variant(name, declarations, directory)
             if checked is None:
@@ -275,6 +286,8 @@ class _ComponentReader:
         body = declarations[0].body
         reference = body.get("model_file")
         if len(declarations) > 1 or not reference or "model_id" in body or "file" in body:
+            return None
+        if not _IS_PATH.isdisjoint(body.get("session_options") or EMPTY):
             return None
         stated = body.get("constraints") or EMPTY
         ep, device = stated.get("ep"), stated.get("device")
@@ -304,11 +317,13 @@ class _ComponentReader:
             reference=body.get("model_file") or None,
             component_base=self._base,
             folder=folder,
+            folders=self._folders,
             source=_where(declarations, "model_file", "file"),
             resolver=self._resolver,
             found=self._found,
         )
         constraints = self._read_constraints(body["constraints"], declarations)
+        self._check_path_options(declarations)
         if place is None:
             return None
         return _CheckedVariant(
@@ -320,6 +335,16 @@ class _ComponentReader:
             constraints=constraints,
             declaration=declarations[0],
         )
+
+    def _check_path_options(self, declarations: list[_Declaration]) -> None:
+        """Session options that are paths can be some at all; whether they may be followed is a matter of trust."""
+        for declaration in declarations:
+            options = declaration.body.get("session_options") or EMPTY
+            for key in (key for key in PATH_SESSION_OPTIONS if key in options):
+                if reason := why_not_a_path(options[key]):
+                    pointer = declaration.source.below("session_options", key).pointer
+                    message = f"path {quoted(options[key])} {reason}"
+                    self._found.add(PATH_NOT_PORTABLE, declaration.document, message, pointer=pointer)
 
     def _read_constraints(self, body: Mapping[str, Any], declarations: list[_Declaration]) -> Constraints:
         ep, device = body.get("ep"), body.get("device")
@@ -339,6 +364,13 @@ class _ComponentReader:
             known = Constraints(ep=ep, device=device, architecture=architecture, ep_compatibility_info=info)
             self._constraints[key] = known
         return known
+
+
+def _folder_of(name: str, declarations: list[_Declaration]) -> str:
+    """The name of a variant's folder."""
+    stated = (declaration.body.get("model_id") for declaration in declarations)
+    model_id = next((each for each in stated if each), None)
+    return sanitize_model_id(model_id) if model_id else name
 
 
 def _says_something(value: Any) -> bool:

@@ -7,12 +7,13 @@ component's folder, which is tried second. A folder with ``genai_config.json`` i
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import PackageError, PathEscapesPackageError, quoted
 from ortpkg.package.findings import FindingCollector, listed
-from ortpkg.package.package_info import Source
+from ortpkg.package.package_info import Source, VariantInfo
 from ortpkg.package.path_resolver import PathKind, PathResolver, ResolvedPath, escape_finding, list_names
 from ortpkg.package.rules import (
     AMBIGUOUS_MODEL_FILE,
@@ -44,6 +45,7 @@ def resolve_model(
     reference: str | None,
     component_base: str,
     folder: str,
+    folders: Collection[str],
     source: Source,
     resolver: PathResolver,
     found: FindingCollector,
@@ -54,11 +56,12 @@ def resolve_model(
         reference: ``model_file`` or ``file`` as declared; None where there is none.
         component_base: the component's folder relative to the package root.
         folder: the variant's folder, a name below ``component_base``.
+        folders: those of the component's variants; the files of another one are not this variant's.
         source: where ``reference`` (or else the variant) is declared.
         resolver: of the package.
         found: takes the findings.
     """
-    search = _ModelSearch(component_base, folder, source, resolver, found)
+    search = _ModelSearch(component_base, folder, folders, source, resolver, found)
     try:
         return search.named(reference) if reference else search.only_one(search.base)
     except PathEscapesPackageError as error:
@@ -68,11 +71,32 @@ def resolve_model(
     return None
 
 
+def why_no_model(variant: VariantInfo) -> str:
+    """Why a variant without a model has none, as the end of a sentence about it: a set of files, or none is named."""
+    folder = quoted(variant.directory)
+    if (variant.directory / GENAI_CONFIG).is_file():
+        return f"is a GenAI variant: a set of files in {folder} for onnxruntime-genai, not a model that a session runs"
+    place = ResolvedPath(variant.directory, PathKind.DIRECTORY if variant.directory.is_dir() else PathKind.MISSING)
+    names = _onnx_names(place)
+    if len(names) == 1:
+        return f"names no model in executor_info: {quoted(names[0])} in {folder} would be one for its ort.model_file"
+    there = f"holds {listed(names)}" if names else "holds no ONNX file"
+    return f"names no model in executor_info.ort.model_file, and {folder} {there}"
+
+
 class _ModelSearch:
     def __init__(
-        self, component_base: str, folder: str, source: Source, resolver: PathResolver, found: FindingCollector
+        self,
+        component_base: str,
+        folder: str,
+        folders: Collection[str],
+        source: Source,
+        resolver: PathResolver,
+        found: FindingCollector,
     ) -> None:
         self._component_base = component_base
+        self._folder = folder
+        self._folders = folders
         self.base = f"{component_base}/{folder}" if component_base else folder
         self._source = source
         self._resolver = resolver
@@ -80,8 +104,12 @@ class _ModelSearch:
 
     def named(self, reference: str) -> ModelPlace | None:
         variant_directory = self._resolver.resolve(self.base)
+        remedy = ""
         for base in (self.base, self._component_base):
             place = self._resolver.resolve(reference, base=base)
+            if base == self._component_base and (other := self._other_variants_folder(reference, place)):
+                remedy = f"what is meant lies in {quoted(other)}, the folder of another variant"
+                break
             if place.kind is PathKind.FILE:
                 is_own = variant_directory.kind is PathKind.DIRECTORY
                 return ModelPlace(
@@ -91,8 +119,18 @@ class _ModelSearch:
                 return self.only_one(f"{base}/{reference}" if base else reference)
         message = f"model file {quoted(reference)} does not exist in {quoted(self.base)}"
         present = _onnx_names(variant_directory)
-        self._add(FILE_MISSING, message, f"there is {listed(present)}" if present else "")
+        self._add(FILE_MISSING, message, remedy or (f"there is {listed(present)}" if present else ""))
         return None
+
+    def _other_variants_folder(self, reference: str, place: ResolvedPath) -> str | None:
+        """The other variant's folder, if ``reference``, relative to the component's, leads into one; None if not."""
+        if place.kind is PathKind.MISSING:
+            return None
+        names = [next((name for name in reference.split("/") if name not in ("", ".")), "")]
+        component = self._resolver.resolve(self._component_base).path if self._component_base else self._resolver.root
+        if place.path.is_relative_to(component):
+            names += place.path.relative_to(component).parts[:1]
+        return next((name for name in names if name in self._folders and name != self._folder), None)
 
     def only_one(self, directory: str) -> ModelPlace | None:
         place = self._resolver.resolve(directory)

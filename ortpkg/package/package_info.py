@@ -178,5 +178,13 @@ class PackageInfo:
     compat: str | None = None
 
     def component(self, name: str) -> ComponentInfo | None:
-        """The component of that name; None where there is none."""
-        return next((component for component in self.components if component.name == name), None)
+        """The component of that name; None where there is none. By the rules of a release, names end at a NUL."""
+        if self.compat is None:
+            return next((component for component in self.components if component.name == name), None)
+        wanted = until_nul(name)
+        return next((component for component in self.components if until_nul(component.name) == wanted), None)
+
+
+def until_nul(text: str) -> str:
+    """``text`` as it arrives behind a C interface."""
+    return text.partition("\0")[0]

@@ -54,9 +54,11 @@ class ResolvedPath:
     kind: PathKind
 
 
-def why_not_shown(text: str) -> str | None:
-    """Why ``text`` could deceive whoever reads it; None if it could not."""
-    return "holds control characters" if _CONTROL.search(text) else None
+def why_not_a_path(reference: str) -> str | None:
+    """Why ``reference`` may not be used as a path at all, also where it may lead anywhere; None if it may."""
+    if len(reference) > _MOST_REFERENCE_CHARACTERS:
+        return f"is longer than {_MOST_REFERENCE_CHARACTERS} characters"
+    return "holds control characters" if _CONTROL.search(reference) else None
 
 
 def why_not_portable(reference: str) -> str | None:
@@ -65,10 +67,8 @@ def why_not_portable(reference: str) -> str | None:
         return None
     if not reference:
         return "is empty"
-    if len(reference) > _MOST_REFERENCE_CHARACTERS:
-        return f"is longer than {_MOST_REFERENCE_CHARACTERS} characters"
-    if _CONTROL.search(reference):
-        return "holds control characters"
+    if reason := why_not_a_path(reference):
+        return reason
     if reference.startswith(("/", "\\")):
         return "is absolute"
     if _DRIVE.match(reference):

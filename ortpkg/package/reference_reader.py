@@ -12,7 +12,7 @@ from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.asset_reference import looks_like_asset_reference, parse_asset_reference
 from ortpkg.package.documents import read_json
 from ortpkg.package.findings import FindingCollector, json_pointer
-from ortpkg.package.package_info import Source
+from ortpkg.package.package_info import Source, until_nul
 from ortpkg.package.path_resolver import PathKind
 from ortpkg.package.plain_names import Place, PlainNames
 from ortpkg.package.reading_rules import ReadingRules
@@ -80,7 +80,7 @@ class ReferenceReader:
         if (place := self.plain.find(reference, base)) is not None:
             return place
         if "\0" in reference and not self.rules.portable_names:
-            reference = reference.partition("\0")[0]  # it crosses a C interface
+            reference = until_nul(reference)  # it crosses a C interface
         asset = parse_asset_reference(reference)
         if asset is None:
             if self.rules.portable_names and looks_like_asset_reference(reference):

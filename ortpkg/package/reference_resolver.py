@@ -8,9 +8,10 @@ the package are allowed, it may be anything.
 
 from __future__ import annotations
 
+import errno
 import os
 
-from ortpkg.package.path_resolver import PathKind, is_inside, is_link, kind_of, why_not_portable, why_not_shown
+from ortpkg.package.path_resolver import PathKind, is_inside, is_link, kind_of, why_not_a_path, why_not_portable
 from ortpkg.package.plain_names import Place
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE, Rule
@@ -60,8 +61,11 @@ class ReferenceResolver:
         if within is not None and within.endswith(os.sep) and not self._rules.portable_names:
             # The release compares texts, and "<folder>//" is the beginning of none.
             raise ReferenceRefusedError(PATH_ESCAPES, "leads out of the shared asset, whose folder ends with a slash")
+        whole = os.path.join(base, "/".join(names))  # noqa: PTH118  # strings: many of them
+        if not self._rules.portable_names and (place := self._unfollowed(whole, fence)):
+            return place
         if fence is None:
-            return self._follow(os.path.join(base, *names), None)  # noqa: PTH118  # strings: many of them
+            return self._follow(whole, None)
         path, kind = base, PathKind.DIRECTORY
         for name in names:
             if name in ("", "."):
@@ -80,7 +84,7 @@ class ReferenceResolver:
                 followed = self._follow(path, fence)
                 path, kind = followed.path, followed.kind
             else:  # only the end of the way counts
-                return self._follow(os.path.join(base, *names), fence)  # noqa: PTH118
+                return self._follow(whole, fence)
         if path is base:
             kind = kind_at(base)
         if kind is not PathKind.DIRECTORY and names[-1] in ("", "."):  # "file/" is nothing
@@ -94,7 +98,7 @@ class ReferenceResolver:
         separated = reference.replace("\\", "/") if _IS_WINDOWS else reference
         names = separated.split("/")
         if self._rules.portable_names:
-            reason = why_not_portable(reference) if is_confined else why_not_shown(reference)
+            reason = why_not_portable(reference) if is_confined else why_not_a_path(reference)
         elif is_confined and (separated.startswith("/") or os.path.splitdrive(reference)[0]):
             reason = "is absolute"
         else:
@@ -103,14 +107,33 @@ class ReferenceResolver:
             raise ReferenceRefusedError(PATH_NOT_PORTABLE, reason)
         if "\0" in reference:  # where names may hold anything, a file system still sees the text up to the NUL
             names = separated.partition("\0")[0].split("/")
-        return names if is_confined else ["/".join(names)]
+        return names
+
+    def _unfollowed(self, path: str, fence: str | None) -> Place | None:
+        """What a release takes ``path`` for where the system cannot say what it is; None where it can.
+
+        The path is too long, not permitted or a loop of links. No link on the way is followed then.
+        """
+        try:
+            os.stat(path)  # noqa: PTH116
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                return None
+        else:
+            return None
+        normal = os.path.normpath(path)
+        self._require_inside(normal, fence)
+        return Place(normal, PathKind.MISSING)
 
     def _follow(self, path: str, fence: str | None) -> Place:
         real = os.path.realpath(path) if self._rules.portable_names else _real_as_far_as_it_exists(path)
+        self._require_inside(real, fence)
+        return Place(real, kind_at(path))
+
+    def _require_inside(self, real: str, fence: str | None) -> None:
         if fence is not None and not is_inside(real, fence):
             whole = "the package" if fence == self.root else "the shared asset"
             raise ReferenceRefusedError(PATH_ESCAPES, f"leads out of {whole} through a symbolic link")
-        return Place(real, kind_at(path))
 
 
 def kind_at(path: str) -> PathKind:

@@ -187,7 +187,8 @@ class _Repair:
         recorded = read_digests(self._root) or PackageDigests()
         remaining = []
         for difference in report.differences:
-            if difference.kind is DifferenceKind.EXTRA or difference.file == DIGESTS_FILE:
+            # What is not recorded is nobody's to replace: extra files, and assets that were recorded as they are.
+            if difference.kind is DifferenceKind.EXTRA or difference.file not in recorded.files:
                 remaining.append(difference)
                 continue
             with self._explained():

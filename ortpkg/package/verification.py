@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
+from ortpkg.package.asset_verification import asset_differences, asset_folders
 from ortpkg.package.digests import (
     DifferenceKind,
     DigestDifference,
@@ -104,13 +105,19 @@ def _verify(root: Path, progress: Progress | None) -> VerificationReport:
     except PackageFormatError as error:
         return _unreadable_record(root, error)
     if recorded is None:
-        note = f"unverified: there is no {DIGESTS_FILE}, so nothing can be compared"
-        return VerificationReport(root=root, is_complete=False, differences=(), file_count=0, nbytes=0, notes=(note,))
+        wrong = tuple(asset_differences(root, asset_folders(root), hashed={}, differing=(), progress=progress))
+        what = "nothing but shared assets can be compared" if wrong else "nothing can be compared"
+        note = f"unverified: there is no {DIGESTS_FILE}, so {what}"
+        return VerificationReport(
+            root=root, is_complete=False, differences=wrong, file_count=0, nbytes=0, notes=(note,)
+        )
     stated = read_digests_document(root)
     is_newer = stated["schema_version"] != _KNOWN_VERSION
     present = list_files(root)
     hashed = hash_recorded(root, recorded, present, progress=progress)
     found = [*record_differences(root, stated, recorded, hashed), *differences(recorded, present, hashed)]
+    differing = {each.file for each in found}
+    found += asset_differences(root, asset_folders(root), hashed=hashed, differing=differing, progress=progress)
     return VerificationReport(
         root=root,
         is_complete=not is_newer,

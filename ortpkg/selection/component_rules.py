@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ortpkg.ep_names import CPU_EP, resolve_ep_name
 from ortpkg.errors import quoted
-from ortpkg.package.package_info import Constraints
+from ortpkg.package.package_info import Constraints, until_nul
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.release_rules import (
     SCORES,
@@ -73,7 +73,7 @@ def _ep_rejection(named: str, ep: SelectingEp) -> ReleaseJudgement | None:
 
 def _text(text: str | None) -> str:
     """As it arrives behind the C functions: up to a NUL; nothing stated is the empty text."""
-    return (text or "").partition("\0")[0]
+    return until_nul(text or "")
 
 
 def _written_order(stated: Mapping[str, Constraints]) -> list[str]:

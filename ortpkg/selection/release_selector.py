@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import quoted
-from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
+from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo, until_nul
 from ortpkg.selection.component_rules import COMPONENT_RULES
 from ortpkg.selection.metadata_rules import METADATA_RULES
 from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, POLICIES
@@ -83,6 +83,9 @@ def select_as_release(
         _judge(variant, stated[variant.name], ep, rules, compatibility, refusal) for variant in component.variants
     ]
     eligible = _in_order([each for each in judged if each.judgement.code is None], stated, rules)
+    if eligible and (reason := _why_ambiguous(eligible[0].variant, component)):
+        judged = [_rejected(variant, ReasonCode.PACKAGE_REFUSED, reason) for variant in component.variants]
+        eligible = []
     best_score = max((each.judgement.score for each in eligible), default=0)
     tied = tuple(each.variant.name for each in eligible if each.judgement.score == best_score)
     verdicts = _verdicts(eligible, [each for each in judged if each.judgement.code is not None], rules)
@@ -149,6 +152,14 @@ def _judge(
 
 def _rejected(variant: VariantInfo, code: ReasonCode, reason: str) -> _Judged:
     return _Judged(variant=variant, judgement=ReleaseJudgement(code=code, reason=reason), places=(None,))
+
+
+def _why_ambiguous(winner: VariantInfo, component: ComponentInfo) -> str:
+    """Why a release that has chosen ``winner`` cannot say which that is: to it, names end at a NUL; "" if it can."""
+    name = until_nul(winner.name)
+    if sum(until_nul(each.name) == name for each in component.variants) == 1:
+        return ""
+    return f"several variants are called {quoted(name)} up to a NUL, so that the selection is ambiguous"
 
 
 def _is_of_type(ep_device: EpDevice, device: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -13,8 +14,11 @@ import pytest
 from ortpkg.api.option_policy import path_options_of, provider_options_of, session_options_of
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError
+from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Layout, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.reader import open_package
+from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _CONTEXT = "ep.context_file_path"
@@ -49,7 +53,7 @@ def _variant(
     )
 
 
-@pytest.mark.parametrize("key", [_FOLDER, _CONTEXT])
+@pytest.mark.parametrize("key", PATH_SESSION_OPTIONS)
 def test_a_path_in_the_package_needs_no_trust_and_becomes_absolute(package: MakePackage, key: str) -> None:
     found = package()
 
@@ -139,3 +143,23 @@ def test_by_a_releases_rules_provider_options_count_for_devices_and_not_beside_o
     variant = _variant(found, provider={"htp_arch": "73"})
 
     assert provider_options_of(variant, found, ep_device, trust=False, has_own_options=has_own_options) == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+def test_a_folder_of_weights_in_an_asset_that_leads_out_needs_trust(tmp_path: Path) -> None:
+    """The release follows the link: an asset's folder in shared_assets/ may be one to anywhere."""
+    uri = f"sha256:{'a' * 64}"
+    payload = {"model_file": "m.onnx", "session_options": {_FOLDER: uri}}
+    body = {"ep": "CPUExecutionProvider", "executor_info": {"ort": payload}}
+    manifest = {"schema_version": "1.0", "components": {"c": {"variants": {"v": body}}}}
+    root = tmp_path / "p.ortpackage"
+    for folder in (root / "v", root / "shared_assets", tmp_path / "beside"):
+        folder.mkdir(parents=True)
+    (root / "shared_assets" / f"sha256-{'a' * 64}").symlink_to(tmp_path / "beside")
+    (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    package = open_package(root, compat=ONNXRUNTIME_1_31)
+    variant = package.components[0].variants[0]
+
+    with pytest.raises(TrustRequiredError, match="sets the session option 'session"):
+        path_options_of(variant, package, trust=False)
+    assert path_options_of(variant, package, trust=True) == {_FOLDER: str((tmp_path / "beside").resolve())}

@@ -117,6 +117,9 @@ JSON_CASES = (
     case("integer that overflows a double", "ORT002", SCHEMA, metadata_text("9" * 400)),
     case("integer of 300 digits", "ORT002", OPENS, metadata_text("9" * 300)),
     case("lone surrogate", "ORT003", SCHEMA, metadata_text('"\\ud800"')),
+    case("lone surrogate in what a later equal key replaces", "ORT004", SCHEMA, metadata_text(
+        '{"k": ["\\ud800"], "k": "\\ud83d\\ude00"}')),
+    case("surrogate pair", OPENS, OPENS, metadata_text('"\\ud83d\\ude00"')),
     case("control character in a string", "ORT003", SCHEMA, metadata_text('"\x01"')),
     case("list instead of an object", "ORT005", SCHEMA, text("[]")),
     case("repeated key", "ORT004", OPENS, text('{"schema_version": "9", "schema_version": "1.0", "components": {}}')),
@@ -201,7 +204,9 @@ VARIANT_CASES = (
     case("variant without a name", "ORT008", INVALID_ARG, package({}, name="")),
     *(case(f"variant named {name!r}", "ORT008", OPENS, package({}, name=name))
       for name in (".", "a/b", "a\\b", "a:b", "con", "v ", "v\0x")),
-    case("any name beside a variant_directory", OPENS, OPENS, package({"variant_directory": "v"}, name="../a:b")),
+    *(case(f"variant named {name!r} beside a variant_directory", "ORT008", OPENS, package(
+        {"variant_directory": "v", "executor_info": {"ort": {"model_file": "model.onnx"}}}, name=name))
+      for name in ("../a:b", "con", "v\0x", "")),
     case("variant_directory", OPENS, OPENS, package({"variant_directory": "./v/"})),
     case("variant_directory is the package", OPENS, OPENS, package({"variant_directory": "."})),
     case("variant_directory is empty", "ORT011", INVALID_ARG, package({"variant_directory": ""})),
@@ -269,7 +274,15 @@ EXECUTOR_CASES = (
     case("empty path option", OPENS, OPENS, option(FOLDER_OPTION, "")),
     case("path option", OPENS, OPENS, option(FOLDER_OPTION, ".")),
     case("path option does not exist", "ORT010", OPENS, option(FOLDER_OPTION, "none")),
-    case("path option leads out", "ORT008", CONFINEMENT, option(FOLDER_OPTION, "../v")),
+    *(case(f"{key} leads out", "ORT008", CONFINEMENT, option(key, "../v"))
+      for key in (FOLDER_OPTION, "ep.context_file_path", "ep.context_source_model_path")),
+    *(case(f"NUL in {key}", "ORT008", OPENS, option(key, "v\0x"))
+      for key in (FOLDER_OPTION, "ep.context_file_path", "ep.context_source_model_path")),
+    case("an executor's name with a NUL", "ORT066", OPENS, package({"executor_info": {"other\0": {}}})),
+    case("ort up to a NUL is ort", "ORT066", CONFINEMENT, package(
+        {"executor_info": {"ort\0": {"model_file": "../x"}}})),
+    case("of executors that are equal up to a NUL the first counts", "ORT066", OPENS, package(
+        {"executor_info": {"ort\0x": {"model_file": "model.onnx"}, "ort": {"model_file": 3}}})),
     case("context path does not exist", OPENS, OPENS, option("ep.context_file_path", "ctx.onnx")),
     case("context path leads out", "ORT008", CONFINEMENT, option("ep.context_file_path", "/x")),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,34 @@ def test_without_a_folder_a_model_is_looked_for_in_the_package(write_package: Wr
 
 
 @pytest.mark.requirement("K23")
+def test_by_the_rules_of_the_release_a_folder_is_where_its_name_comes_to(write_package: WritePackage) -> None:
+    body = {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "model.onnx"}}}
+    root = write_package({**package(body, name="nowhere/../v", layout="installed"), "model.onnx": ""})
+    variant = variant_of(root, compat=ONNXRUNTIME_1_31)
+    assert (variant.has_directory, variant.model_path) == (True, root.resolve() / "v/model.onnx")
+
+
+@pytest.mark.parametrize("layout", ["portable", "installed"])
+@pytest.mark.parametrize("segment", [".", "nothing"])
+def test_the_cost_of_a_path_grows_with_its_length(write_package: WritePackage, segment: str, layout: str) -> None:
+    """A million names: squared, that is minutes."""
+    reference = f"{segment}/" * 1_000_000 + "model.onnx"
+    root = write_package(ort({"model_file": reference}, layout=layout))
+    start_s = time.process_time()
+    path = variant_of(root, compat=ONNXRUNTIME_1_31).model_path
+    assert time.process_time() - start_s < 20
+    assert path is not None
+    assert (path == root.resolve() / "v/model.onnx") == (segment == ".")
+
+
+def test_of_components_that_are_equal_up_to_a_nul_the_release_takes_the_first(write_package: WritePackage) -> None:
+    components: dict[str, Any] = {"c\0x": {"variants": {"first": {}}}, "c": {"variants": {"second": {}}}}
+    document = {"schema_version": "1.0", "components": components}
+    found = open_package(write_package({"manifest.json": document}), compat=ONNXRUNTIME_1_31).component("c")
+    assert found is not None
+    assert [variant.name for variant in found.variants] == ["first"]
+
+
 def test_several_variants_share_a_folder_or_an_asset(write_package: WritePackage) -> None:
     def body(model: str) -> dict[str, Any]:
         options = {FOLDER_OPTION: ASSET}

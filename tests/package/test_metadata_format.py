@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import Finding
+from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.metadata_format import sanitize_model_id
+from ortpkg.package.model_file import why_no_model
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.package.reader import check_package, open_package
 from tests.package.conftest import WritePackage
@@ -206,6 +209,31 @@ def test_takes_a_file_relative_to_the_components_folder(write_package: WritePack
     assert variant_of(root, "v").model_path == root.resolve() / "models/c/v/model.onnx"
 
 
+@pytest.mark.parametrize("reference", ["w/model.onnx", "./w//model.onnx", "w", "in/model.onnx"])
+def test_takes_no_other_variants_model(write_package: WritePackage, reference: str) -> None:
+    root = write_package({**package(v={"model_file": reference}, w={}), "models/c/w/model.onnx": MODEL})
+    (root / "models/c/in").symlink_to("w")
+    assert one_finding(root) == (
+        f"models/c/metadata.json#/model_variants/v/model_file: model file {reference!r} does not exist in "
+        "'models/c/v' (what is meant lies in 'w', the folder of another variant) [ORT010]"
+    )
+
+
+def test_takes_a_model_of_the_folder_that_variants_share(write_package: WritePackage) -> None:
+    variants = {name: {"model_id": "common", "file": "common/model.onnx"} for name in "ab"}
+    root = write_package({**package(**variants), "models/c/common/model.onnx": MODEL})
+    assert variant_of(root, "a").model_path == root.resolve() / "models/c/common/model.onnx"
+
+
+@pytest.mark.parametrize("key", PATH_SESSION_OPTIONS)
+def test_refuses_a_path_option_with_a_nul(write_package: WritePackage, key: str) -> None:
+    variant = {"model_file": "model.onnx", "session_options": {key: "a\0b"}}
+    found = one_finding(write_package(package(v=variant)))
+    assert found.startswith(
+        f"models/c/metadata.json#/model_variants/v/session_options/{key}: path 'a\\x00b' holds control characters"
+    )
+
+
 def test_prefers_the_variants_folder_to_the_components(write_package: WritePackage) -> None:
     root = write_package({**package(v={"file": "model.onnx"}), "models/c/model.onnx": MODEL})
     assert variant_of(root).model_path == root.resolve() / "models/c/v/model.onnx"
@@ -389,3 +417,18 @@ def test_a_component_without_variants_opens_with_a_warning(write_package: WriteP
     root = write_package(package())
     assert "component model 'c' has no variants" in one_finding(root)
     assert component_of(root).variants == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (["genai_config.json", "a.onnx"], r"is a GenAI variant: a set of files in '.*' for onnxruntime-genai"),
+        (["a.onnx"], r"names no model in executor_info: 'a.onnx' in '.*' would be one for its ort.model_file"),
+        (["a.onnx", "b.onnx"], r"names no model in executor_info.ort.model_file, and '.*' holds 'a.onnx', 'b.onnx'"),
+        (["a.txt"], r"names no model in executor_info.ort.model_file, and '.*' holds no ONNX file"),
+    ],
+)
+def test_says_why_a_variant_has_no_model(write_package: WritePackage, files: list[str], reason: str) -> None:
+    document = {"schema_version": "1.0", "components": {"c": {"variants": {"v": {"ep": "CPUExecutionProvider"}}}}}
+    root = write_package({"manifest.json": document, **{f"v/{name}": "{}" for name in files}})
+    assert re.match(reason, why_no_model(open_package(root).components[0].variants[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import PackageNotFoundError
+from ortpkg.package.asset_digest import listing_digest
+from ortpkg.package.asset_reference import asset_folder_name
 from ortpkg.package.digests import (
     PackageDigests,
     PendingChange,
@@ -175,3 +178,54 @@ def test_a_change_committed_meanwhile_is_no_damage(root: Path) -> None:
 def test_refuses_what_is_no_package(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(PackageNotFoundError, match=message):
         verify_package(tmp_path / name)
+
+
+def _with_asset(root: Path, content: bytes, *, is_declared: bool) -> str:
+    """Puts an asset into the package whose name says that it holds ``b"weights"``; gives its folder."""
+    uri = listing_digest({"w.bin": hashlib.sha256(b"weights").hexdigest()})
+    folder = "parts/common" if is_declared else f"shared_assets/{asset_folder_name(uri)}"
+    (root / folder).mkdir(parents=True)
+    (root / folder / "w.bin").write_bytes(content)
+    if is_declared:
+        (root / "manifest.json").write_text(json.dumps({"shared_assets": {uri: folder}}), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_an_asset_that_is_not_what_its_digest_says_is_named(root: Path, is_declared: bool, is_recorded: bool) -> None:
+    """Also where it was recorded so, and where nothing is recorded."""
+    folder = _with_asset(root, b"others", is_declared=is_declared)
+    (root / "digests.json").unlink()
+    if is_recorded:
+        (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+
+    report = verify_package(root)
+
+    assert differences(report) == {folder: "changed"}
+    assert "is not what its digest says: it is sha256:" in report.differences[0].message
+    assert report.exit_code == 16 + (0 if is_recorded else 128)
+
+
+def test_an_asset_that_is_what_its_digest_says_is_no_difference(root: Path) -> None:
+    _with_asset(root, b"weights", is_declared=False)
+    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+
+    assert verify_package(root).is_intact
+
+
+def test_an_asset_whose_file_is_damaged_is_named_by_that_file(root: Path) -> None:
+    folder = _with_asset(root, b"weights", is_declared=False)
+    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+    (root / folder / "w.bin").write_bytes(b"damaged")
+
+    assert differences(verify_package(root)) == {f"{folder}/w.bin": "changed"}
+
+
+def test_an_asset_that_leads_out_of_the_package_is_not_read(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "beside").mkdir()
+    (root / "shared_assets").mkdir()
+    (root / "shared_assets" / f"sha256-{'a' * 64}").symlink_to(tmp_path / "beside")
+    (root / "digests.json").unlink()
+
+    assert verify_package(root).differences == ()

@@ -20,7 +20,7 @@ from ortpkg.selection.explain import selection_to_json
 from ortpkg.selection.policies import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, find_policy, policy_named
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.release_selector import select_as_release
-from ortpkg.selection.verdict import Selection
+from ortpkg.selection.verdict import ReasonCode, Selection
 
 _ROOT = Path("package").absolute()
 _TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "release_rules.json").read_text(encoding="utf-8"))
@@ -224,3 +224,17 @@ def test_policies_of_releases_are_known_by_name_but_are_no_order_of_devices() ->
         policy_named("onnxruntime-1.30")
     with pytest.raises(UsageError, match=r"policy onnxruntime-1\.27 is no order of devices"):
         find_policy("onnxruntime-1.27")
+
+
+def test_the_selection_of_a_variant_that_is_called_like_another_up_to_a_nul_is_ambiguous() -> None:
+    """As in 1.31: whether the other one fits or not. Where another variant wins, nothing is."""
+    twins = [_variant("v\0x", "other"), _variant("v", "mock"), _variant("w", "mock")]
+
+    selection = _select(ONNXRUNTIME_1_31, twins, ["mock"])
+
+    assert selection.best is None
+    assert {verdict.code for verdict in selection.verdicts} == {ReasonCode.PACKAGE_REFUSED}
+    assert "several variants are called 'v' up to a NUL" in selection.verdicts[0].reason
+    winner = _select(ONNXRUNTIME_1_31, [twins[2], *twins[:2]], ["mock"]).best
+    assert winner is not None
+    assert winner.variant.name == "w"

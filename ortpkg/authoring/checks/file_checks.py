@@ -1,4 +1,4 @@
-"""Checks of the files of a package as files: names on every operating system, and digests (ORT301 to ORT406)."""
+"""Checks of the files of a package as files: names on every operating system, and digests (ORT301 to ORT407)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.rules import file_rules
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
+from ortpkg.package.asset_verification import asset_differences, asset_folders
 from ortpkg.package.digests import STAGING_PREFIX, DifferenceKind, check_digests, list_files, read_digests
 from ortpkg.package.findings import finding
 from ortpkg.package.path_resolver import why_not_a_name
@@ -73,6 +74,14 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
         return
     for difference in differences:
         yield finding(_DIFFERENCE_RULES[difference.kind], shown(difference.file), difference.message)
+
+
+def check_shared_assets(package: CheckedPackage) -> Iterator[Finding]:
+    """The content of every shared asset in the package has the digest that names it."""
+    root = package.info.root
+    folders = asset_folders(root)
+    for difference in asset_differences(root, folders, hashed={}, differing=(), progress=package.progress):
+        yield finding(file_rules.ASSET_CHANGED, shown(difference.file), difference.message)
 
 
 def check_leftovers(package: CheckedPackage) -> Iterator[Finding]:

@@ -121,7 +121,7 @@ def _allowed_provider_options(variant: VariantInfo) -> frozenset[str]:
 
 
 def _unsafe_session_options(package: PackageInfo, variant: VariantInfo) -> list[str]:
-    """Keys of session options that need trust; the two that name a place to read from do where it is outside."""
+    """Keys of session options that need trust; those that name a place to read from do where it is outside."""
     return [
         key
         for key, value in variant.session_options.items()

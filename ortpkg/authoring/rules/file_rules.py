@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortpkg.errors import Severity
-from ortpkg.package.rules import Rule
+from ortpkg.package.rules import COMPONENT_KEYS, Rule
 
 FILE_NAME = Rule(
     id="ORT301",
@@ -81,6 +81,17 @@ CHANGE_INTERRUPTED = Rule(
     example="ortpkg add-variant was killed",
     severity=Severity.WARNING,
 )
+ASSET_CHANGED = Rule(
+    id="ORT407",
+    title="A shared asset holds what its digest says",
+    explanation=(
+        "The name of a shared asset, sha256:<digest>, is the digest of its content, and the content has another one: "
+        "it was damaged or edited. Readers open and run such a package with whatever is there."
+    ),
+    remedy="restore the folder; if it was edited on purpose, name it by its digest, also where variants refer to it",
+    example="shared_assets/sha256-9f86.../weights.bin was replaced",
+    formats=COMPONENT_KEYS,
+)
 
 FILE_RULES: tuple[Rule, ...] = (
     FILE_NAME,
@@ -92,4 +103,5 @@ FILE_RULES: tuple[Rule, ...] = (
     FILE_NOT_RECORDED,
     NO_DIGESTS,
     CHANGE_INTERRUPTED,
+    ASSET_CHANGED,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from ortpkg.authoring.package_checks import MOST_FINDINGS
+from ortpkg.package.asset_digest import listing_digest
+from ortpkg.package.asset_reference import asset_folder_name
 from tests.authoring.checks.trees import (
     component_tree,
     external,
@@ -97,11 +100,11 @@ def test_lists_no_more_findings_than_anyone_reads_and_says_so(tmp_path: Path) ->
 
 
 def test_weights_in_a_shared_asset_are_looked_for_there(tmp_path: Path) -> None:
-    asset = f"sha256:{'a' * 64}"
+    asset = listing_digest({"w.bin": hashlib.sha256(bytes(16)).hexdigest()})
     option = {"session.model_external_initializers_file_folder_path": asset}
     tree = component_tree()
     tree["manifest.json"]["components"]["m"]["variants"]["gpu"]["executor_info"]["ort"]["session_options"] = option
-    tree |= {"gpu/model.onnx": model_with_data(), f"shared_assets/sha256-{'a' * 64}/w.bin": bytes(16)}
+    tree |= {"gpu/model.onnx": model_with_data(), f"shared_assets/{asset_folder_name(asset)}/w.bin": bytes(16)}
 
     assert findings_of(write_tree(tmp_path / "p", tree)) == {}
 

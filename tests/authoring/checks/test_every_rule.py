@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from ortpkg.authoring.rules import (
     selection_rules,
 )
 from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
+from ortpkg.package.asset_digest import listing_digest
+from ortpkg.package.asset_reference import asset_folder_name
 from ortpkg.package.digests import compute_digests, dump_digests
 from ortpkg.package.rules import Rule
 from tests.authoring.checks.trees import (
@@ -44,6 +47,10 @@ from tests.authoring.checks.trees import (
     variant,
     write_tree,
 )
+
+_ASSET_CONTENT = b"weights"
+ASSET = listing_digest({"weights.bin": hashlib.sha256(_ASSET_CONTENT).hexdigest()})
+ASSET_FOLDER = f"shared_assets/{asset_folder_name(ASSET)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +82,10 @@ def _with_data() -> Tree:
 def _with_context() -> Tree:
     tree = component_tree(cpu=variant(), npu=variant("QNNExecutionProvider", "npu"))
     return tree | {"npu/model.onnx": context_model(), "npu/net.bin": b"compiled"}
+
+
+def _asset_tree() -> Tree:
+    return component_tree() | {f"{ASSET_FOLDER}/weights.bin": _ASSET_CONTENT}
 
 
 def _recorded(root: Path) -> None:
@@ -351,7 +362,7 @@ SELECTION_CASES = (
             change=_metadata_option("ep.context_file_path", path),
             message="sets 'ep.context_file_path': a session needs trust",
         )
-        for path in ("/etc", "../../../..", "\0")
+        for path in ("/etc", "../../../..")
     ),
     RuleCase(
         rule=selection_rules.OPTION_VALUE,
@@ -424,6 +435,12 @@ FILE_CASES = (
         rule=file_rules.FILE_NOT_RECORDED,
         after=_after_recording(lambda root: (root / "notes.txt").write_bytes(b"")),
         message="there, but not recorded",
+    ),
+    RuleCase(
+        rule=file_rules.ASSET_CHANGED,
+        good=_asset_tree,
+        after=lambda root: (root / ASSET_FOLDER / "weights.bin").write_bytes(b"others"),
+        message=f"the content of shared asset {ASSET} is not what its digest says: it is sha256:",
     ),
     RuleCase(
         rule=file_rules.CHANGE_INTERRUPTED,
