@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ortpkg.authoring.new_variant import NewVariant
     from ortpkg.authoring.package_checks import validate
     from ortpkg.authoring.slim import slim
+    from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformContext, TransformLevel
     from ortpkg.kernels.custom_ops import CustomOp, custom_op, register_custom_ops, unregister_custom_ops
     from ortpkg.kernels.operator_support import has_kernel
     from ortpkg.session.environment import (
@@ -88,6 +89,7 @@ _LAZY: dict[str, str] = {
     "ExecutionMode": "ortpkg.session.options",
     "ExecutionOrder": "ortpkg.session.onnxruntime_enums",
     "GraphOptimizationLevel": "ortpkg.session.options",
+    "GraphTransformer": "ortpkg.engine.transformers",
     "IOBinding": "ortpkg.session.ort_value",
     "InferenceSession": "ortpkg.session.inference_session",
     "ModelCompiler": "ortpkg.session.model_compiler",
@@ -113,8 +115,11 @@ _LAZY: dict[str, str] = {
     "OrtSparseFormat": "ortpkg.session.onnxruntime_enums",
     "OrtValue": "ortpkg.session.ort_value",
     "PackageDiff": "ortpkg.authoring.diff",
+    "RewriteRule": "ortpkg.engine.transformers",
     "RunOptions": "ortpkg.session.options",
     "SessionOptions": "ortpkg.session.options",
+    "TransformContext": "ortpkg.engine.transformers",
+    "TransformLevel": "ortpkg.engine.transformers",
     "add_variant": "ortpkg.authoring.create",
     "convert": "ortpkg.authoring.convert",
     "create": "ortpkg.authoring.create",
@@ -167,6 +172,7 @@ __all__ = [
     "ExecutionMode",
     "ExecutionOrder",
     "GraphOptimizationLevel",
+    "GraphTransformer",
     "IOBinding",
     "InferenceSession",
     "ModelCompiler",
@@ -192,8 +198,11 @@ __all__ = [
     "OrtSparseFormat",
     "OrtValue",
     "PackageDiff",
+    "RewriteRule",
     "RunOptions",
     "SessionOptions",
+    "TransformContext",
+    "TransformLevel",
     "__author__",
     "__version__",
     "add_variant",

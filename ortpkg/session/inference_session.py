@@ -20,6 +20,7 @@ from ortpkg.engine.direct_run import DirectRun, direct_run_of
 from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_control import RunControl
+from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
 from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
@@ -29,6 +30,7 @@ from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
+from ortpkg.session.added_transformers import added_transformers
 from ortpkg.session.feeds import FeedCheck, check_output_names
 from ortpkg.session.model_loading import load_for_session
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
@@ -76,6 +78,7 @@ class InferenceSession:
         ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None,
         isolate: bool = False,
         check_contexts: ContextCheck | None = None,
+        transformers: Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]] | None = None,
     ) -> None:
         """Loads, partitions and plans a model.
 
@@ -94,6 +97,8 @@ class InferenceSession:
             check_contexts: called with the model's EPContext nodes, where it has any, before an execution provider
                 sees them; what it raises is raised. Of the files of contexts only those are loaded that it returns,
                 as it opened them; None: whatever the model names.
+            transformers: graph transformers and rewrite rules of your own, by level; they run after the built-in ones
+                of that level (docs/transformers.md).
 
         Raises:
             LimitExceededError: isolated, the model took more to load than the options' limits allow.
@@ -104,6 +109,7 @@ class InferenceSession:
         backend = backend if backend is not None else entries.get(BACKEND_ENTRY)
         try:
             check_session_options(self._options)
+            added = added_transformers(transformers)
             model = load_for_session(path_or_bytes, self._options)
             judged = None if check_contexts is None else _judged_contexts(model.graph, check_contexts)
             self._profiler = Profiler() if self._options.enable_profiling else None
@@ -117,7 +123,7 @@ class InferenceSession:
         graph = model.graph
         names, defaults = _required_and_overridable(graph)
         self._state = create_session_state(
-            model, self._options, self._providers, self._profiler, judged_contexts=judged
+            model, self._options, self._providers, self._profiler, judged_contexts=judged, transformers=added
         )
         self._is_native = _computes_natively(self._state, self._providers)
         self._direct = _direct_run(self._state, self._profiler)

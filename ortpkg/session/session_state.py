@@ -36,6 +36,7 @@ from ortpkg.providers.ep_context_options import (
 from ortpkg.providers.ep_context_workspace import abandon_groups
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.mapped_context import MappedContext
+from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
 from ortpkg.session.free_dimensions import override_free_dimensions
 from ortpkg.session.graph_planner import GraphPlanner, parallel_threads
 from ortpkg.session.lent_engine import SessionGraphEngine
@@ -87,12 +88,14 @@ def create_session_state(
     *,
     explains_cache: bool = False,
     judged_contexts: Mapping[Path, MappedContext] | None = None,
+    transformers: AddedTransformers = NO_TRANSFORMERS,
 ) -> SessionState:
     """Takes ``model`` (which it changes) through all stages.
 
     ``explains_cache``: compiles nothing; providers note what the cache of contexts has, and the state cannot run.
     ``judged_contexts``: the only files of contexts to load, as they were opened when somebody judged them; None for
     whatever the model names.
+    ``transformers``: of the caller's own, by level, after the built-in ones of that level.
 
     Raises:
         InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow a session.
@@ -111,11 +114,11 @@ def create_session_state(
         provider.ep_context = ep_context
         provider.graph_engine = engine
     if not ep_context.enable:
-        return _create(model, options, providers, profiler, ep_context)
+        return _create(model, options, providers, profiler, ep_context, transformers)
     try:
         for provider in providers:
             provider.check_ep_contexts()
-        return _create(model, options, providers, profiler, ep_context)
+        return _create(model, options, providers, profiler, ep_context, transformers)
     except BaseException as error:
         for provider in providers:
             provider.abandon_ep_contexts(error)
@@ -134,12 +137,13 @@ def _create(
     providers: Sequence[ExecutionProvider],
     profiler: Profiler | None,
     ep_context: EpContextOptions,
+    added: AddedTransformers,
 ) -> SessionState:
     symbolic_dimensions = tuple(dimension_names(model.graph))
     override_free_dimensions(model.graph, options.free_dimension_overrides, options.free_denotation_overrides)
     infer_types(model)
     verify_types(model.graph)
-    transform(model, (TransformLevel.BASIC,), options.graph_optimization_level, transform_context(providers))
+    transform(model, (TransformLevel.BASIC,), options.graph_optimization_level, transform_context(providers), added)
     options.check_not_cancelled()
     result = partition_graph(model.graph, providers)
     _check_cpu_fallback(result, options)
@@ -147,7 +151,7 @@ def _create(
         dump_ep_context_model(model, result.fused, providers, ep_context)
     for_cpu = transform_context(providers, only=frozenset({CPU_EXECUTION_PROVIDER}))
     for_cpu = replace(for_cpu, only_portable=bool(options.optimized_model_filepath))
-    transform(model, LATER_LEVELS, options.graph_optimization_level, for_cpu)
+    transform(model, LATER_LEVELS, options.graph_optimization_level, for_cpu, added)
     options.check_not_cancelled()
     _write_optimized_model(model, options, result)
     threads = _thread_pool(options)

@@ -11,16 +11,26 @@ from ortpkg.graph.model import Model
 from ortpkg.graph.shape_inference import infer_types, types_are_known
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
 
 #: What comes after partitioning, in order; before it, the basic level alone. Casts come first: float32 nodes fuse.
 LATER_LEVELS = (TransformLevel.DEFAULT, TransformLevel.EXTENDED, TransformLevel.LAYOUT)
 _MOST_FOLDED_NBYTES = 256 << 20
 
 
-def transform(model: Model, levels: Sequence[TransformLevel], highest: int, context: TransformContext) -> None:
-    """Applies those of ``levels`` up to ``highest``, and the default level whatever that is (P17)."""
+def transform(
+    model: Model,
+    levels: Sequence[TransformLevel],
+    highest: int,
+    context: TransformContext,
+    added: AddedTransformers = NO_TRANSFORMERS,
+) -> None:
+    """Applies those of ``levels`` up to ``highest``, and the default level whatever that is (P17).
+
+    ``added``: transformers of the caller's own, by level, after the built-in ones of that level (D03).
+    """
     wanted = [level for level in levels if level is TransformLevel.DEFAULT or level <= highest]
-    changes = sum(apply_transformers(model, level, context) for level in wanted)
+    changes = sum(apply_transformers(model, level, context, added.get(level, ())) for level in wanted)
     # Folded constants are shapes that inference may follow; fusions say what they make.
     if changes and not types_are_known(model, with_sizes=TransformLevel.BASIC in wanted):
         infer_types(model)

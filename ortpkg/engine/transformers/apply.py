@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from ortpkg.engine.transformers.order import TRANSFORMERS
 from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformContext, TransformLevel
@@ -15,15 +16,19 @@ _log = logging.getLogger(__name__)
 MOST_ROUNDS = 10
 
 
-def apply_transformers(model: Model, level: int, context: TransformContext) -> int:
+def apply_transformers(
+    model: Model, level: int, context: TransformContext, added: Sequence[GraphTransformer] = ()
+) -> int:
     """Runs the transformers of exactly that level on ``model`` (which they change); returns the number of changes.
 
-    The engine calls it once per level, with the partition after the basic one (requirements P05, P17, D04).
+    The engine calls it once per level, with the partition after the basic one (requirements P05, P17, D04). ``added``
+    are transformers of a caller's own for that level: they come after the built-in ones, in each round.
     """
     changes = 0
     for _ in range(MOST_ROUNDS):
         changed = sum(
-            _apply_to_all(transformer, model.graph, context) for transformer in TRANSFORMERS[TransformLevel(level)]
+            _apply_to_all(transformer, model.graph, context)
+            for transformer in (*TRANSFORMERS[TransformLevel(level)], *added)
         )
         changes += changed
         if not changed:
