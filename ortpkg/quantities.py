@@ -21,7 +21,17 @@ _SIZE_UNITS: dict[str, int] = {
     "gib": 1 << 30,
     "tib": 1 << 40,
 }
-_DURATION_UNITS: dict[str, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "": 1.0}
+_DURATION_UNITS: dict[str, float] = {
+    "": 1.0,
+    "h": 3600.0,
+    "min": 60.0,
+    "s": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ns": 1e-9,
+}
 
 
 def nbytes_text(nbytes: int) -> str:
@@ -54,7 +64,7 @@ def parse_nbytes(text: str | int, name: str) -> int:
 
 
 def parse_duration_s(text: str | float, name: str) -> float:
-    """A duration in seconds from "5ms", "200us", "1.5s" or a plain number of seconds. UsageError for anything else."""
+    """A duration in seconds from "5ms", "1.5s", "10min" or a plain number of seconds. UsageError for anything else."""
     if isinstance(text, int | float) and not isinstance(text, bool) and math.isfinite(text) and text >= 0:
         return float(text)
     amount, unit = _parts(text)

@@ -22,6 +22,7 @@ from ortpkg.cli.parameters import (
     TrustOption,
     VariantOption,
 )
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
 from ortpkg.cli.rendering import Column, Output, duration_text, nbytes_text
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError, quoted
@@ -39,7 +40,8 @@ RepeatOption = Annotated[
     int | None, typer.Option("--repeat", metavar="N", help="At least so many runs of each; default 30.", min=1)
 ]
 DurationOption = Annotated[
-    float | None, typer.Option("--duration", metavar="S", help="Runs of each for so many seconds.", min=0.01)
+    float | None,
+    typer.Option("--duration", metavar="T", help="Runs of each for so long: 2s, 500ms.", parser=duration_argument),
 ]
 RoundsOption = Annotated[int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)]
 ThreadsOption = Annotated[
@@ -49,18 +51,19 @@ TimeoutOption = Annotated[
     float,
     typer.Option(
         "--timeout",
-        metavar="S",
-        help="Seconds after which one child process is ended. Fewer than 120 are held against no variant.",
-        min=0.1,
+        metavar="T",
+        help="Time after which one child process is ended: 90s, 5min. Less than 120s is held against no variant.",
+        parser=duration_argument,
     ),
 ]
 MemoryLimitOption = Annotated[
     int | None,
     typer.Option(
         "--memory-limit",
-        metavar="BYTES",
-        help="A child process that holds more is ended; default: 90 % of all. Less is held against no variant.",
-        min=1,
+        metavar="SIZE",
+        help="A child process that holds more is ended: 800MB, 2GiB; default: 90 % of all. Less is held against no "
+        "variant.",
+        parser=nbytes_argument,
     ),
 ]
 DimensionsOption = Annotated[

@@ -9,6 +9,7 @@ import typer
 from ortpkg.authoring.dedup import DedupReport, dedup
 from ortpkg.cli.parameters import JsonOption, PackageArgument
 from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.quantity_arguments import nbytes_argument
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.errors import ExitCode
 
@@ -28,8 +29,9 @@ def command(
         int | None,
         typer.Option(
             "--externalize",
-            metavar="BYTES",
-            help="Share weights of this size and more in the ONNX files themselves, too (at least 1024).",
+            metavar="SIZE",
+            help="Share weights of this size and more in the ONNX files themselves, too: 64kB (at least 1KiB).",
+            parser=nbytes_argument,
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,

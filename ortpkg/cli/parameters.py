@@ -18,6 +18,7 @@ from ortpkg.cli.completion import (
     complete_policy,
     complete_variant,
 )
+from ortpkg.cli.quantity_arguments import duration_argument
 from ortpkg.errors import UsageError, quoted
 
 #: Whether a path can be read is not asked here: a package that cannot be read is no wrong usage.
@@ -147,7 +148,8 @@ CompileBackendOption = Annotated[
     ),
 ]
 CompileTimeoutOption = Annotated[
-    float, typer.Option("--timeout", metavar="S", help="Seconds that compiling may take.", min=0.001)
+    float,
+    typer.Option("--timeout", metavar="T", help="Time that compiling may take: 90s, 30min.", parser=duration_argument),
 ]
 NameOption = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The package's name; default: that of its directory.")

@@ -29,6 +29,7 @@ from ortpkg.cli.parameters import (
     VariantOption,
 )
 from ortpkg.cli.placement import ExpectedPlacement, placement_json
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
 from ortpkg.cli.rendering import Column, Output, duration_text
 from ortpkg.cli.run_guard import guarded
 from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_json, value_row
@@ -58,18 +59,19 @@ TimeoutOption = Annotated[
     float | None,
     typer.Option(
         "--timeout",
-        metavar="S",
-        help="Seconds that running may take, all samples and steps together; isolated, also for loading. Default: 600.",
-        min=0.001,
+        metavar="T",
+        help="Time that running may take, all samples and steps together; isolated, also for loading: 90s, 500ms. "
+        "Default: 10min.",
+        parser=duration_argument,
     ),
 ]
 MemoryLimitOption = Annotated[
     int | None,
     typer.Option(
         "--memory-limit",
-        metavar="BYTES",
-        help="Memory that running may take, weights included; default: that of the machine.",
-        min=1,
+        metavar="SIZE",
+        help="Memory that running may take, weights included: 500MB, 1.5GiB. Default: that of the machine.",
+        parser=nbytes_argument,
     ),
 ]
 IsolateOption = Annotated[

@@ -56,9 +56,9 @@ def test_a_mistyped_option_is_a_usage_error(ortpkg: RunCommand) -> None:
     [
         (["select", DIGITS, "--devise", "npu"], "No such option: --devise"),
         (["pack"], "Missing argument 'PKG'"),
-        (["run", DIGITS, "--timeout", "soon"], "'soon' is not a valid float"),
-        (["run", DIGITS, "--timeout", "0"], "0.0 is not in the range"),
-        (["run", DIGITS, "--memory-limit", "0"], "0 is not in the range"),
+        (["run", DIGITS, "--timeout", "soon"], "'soon' is no duration above 0; write e.g. 5ms, 90s or 10min"),
+        (["run", DIGITS, "--timeout", "0"], "'0' is no duration above 0"),
+        (["run", DIGITS, "--memory-limit", "0"], "'0' is no size above 0; write e.g. 64kB, 500MB or 1.5GiB"),
         (["selct", DIGITS], "there is no command 'selct' (did you mean 'select'?)"),
         (["inspect", DIGITS, "more"], "unexpected extra argument"),
     ],

@@ -1,0 +1,74 @@
+"""Sizes and durations have the same units wherever an option takes one."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_args
+
+import pytest
+import typer
+
+from ortpkg.cli.app import COMMANDS, run
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
+from tests.cli.conftest import DIGITS, RunCommand
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("5", 5), ("5s", 5), ("1.5 s", 1.5), ("5ms", 0.005), ("200us", 2e-4), ("10min", 600), ("2h", 7200), (3.0, 3)],
+)
+def test_durations(text: str | float, seconds: float) -> None:
+    assert duration_argument(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [("1024", 1024), ("64kB", 64_000), ("64KB", 64_000), ("1GB", 10**9), ("1.5GiB", 3 << 29), (7, 7)],
+)
+def test_sizes(text: str | int, nbytes: int) -> None:
+    assert nbytes_argument(text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0", "0s", "-1s", "5 parsecs", "1e3s", "nan", "inf", "1GB"])
+def test_refuses_what_is_no_duration(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"is no duration above 0; write e\.g\. 5ms, 90s or 10min"):
+        duration_argument(text)
+
+
+@pytest.mark.parametrize("text", ["", "much", "0", "0 MB", "-1", "5s", "1e9", "0.1B"])
+def test_refuses_what_is_no_size(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"is no size above 0; write e\.g\. 64kB, 500MB or 1\.5GiB"):
+        nbytes_argument(text)
+
+
+def test_limits_of_a_run_are_given_in_units(ortpkg: RunCommand) -> None:
+    words = ("run", DIGITS, "--backend", "embedded")
+    assert ortpkg(*words, "--timeout", "2min", "--memory-limit", "2GB").code == 0
+    assert "time limit of 0.002 s" in ortpkg(*words, "--timeout", "2ms").err
+
+
+def _options() -> list[tuple[str, str, Any]]:
+    """(command, option, its declaration) of every option of every command."""
+    found = []
+    for name, module in COMMANDS.items():
+        function = __import__(module, fromlist=["command"]).command
+        for parameter in inspect.signature(function, eval_str=True).parameters.values():
+            declared = get_args(parameter.annotation)[-1:]
+            found += [(name, parameter.name, each) for each in declared if isinstance(each, typer.models.OptionInfo)]
+    return found
+
+
+def test_no_option_counts_seconds_or_bytes_by_itself() -> None:
+    options = _options()
+    assert len(options) > 100
+    for command, name, option in options:
+        where = f"{command} {name}"
+        assert option.metavar not in {"S", "SECONDS", "BYTES"} or name == "compatibility_info", where
+        if option.metavar == "SIZE" and option.parser is None:
+            assert name in {"max_memory", "max_size", "keep"}, where  # parsed by what they are given to
+
+
+@pytest.mark.parametrize("option", ["--max-size", "--max-memory"])
+def test_limits_of_a_choice_have_the_same_units(option: str) -> None:
+    assert run(["-q", "select", str(DIGITS), option, "1GB"]) == 0
+    assert run(["-q", "select", str(DIGITS), option, "soon"]) == 2
