@@ -244,7 +244,7 @@ class ModelVariant:
             options.timeout_s = limits.timeout_s
         gate = context_gate(self.info, trust=self._trust)
         if verdict.ep_device is None:
-            return InferenceSession(path, options, isolate=isolate, check_contexts=gate)
+            return InferenceSession(path, options, isolate=isolate, check_contexts=gate, is_confined=True)
         provider_options = provider_options_of(
             self.info,
             self._package,
@@ -253,10 +253,22 @@ class ModelVariant:
             has_own_options=sess_options is not None,
         )
         devices = [(verdict.ep_device, provider_options)]
-        on_cpu = partial(InferenceSession, path, options, check_contexts=gate) if may_fall_back(sess_options) else None
+        on_cpu = (
+            partial(InferenceSession, path, options, check_contexts=gate, is_confined=True)
+            if may_fall_back(sess_options)
+            else None
+        )
         return session_on(
             verdict.ep_device,
-            partial(InferenceSession, path, options, ep_devices=devices, isolate=isolate, check_contexts=gate),
+            partial(
+                InferenceSession,
+                path,
+                options,
+                ep_devices=devices,
+                isolate=isolate,
+                check_contexts=gate,
+                is_confined=True,
+            ),
             on_cpu,
         )
 

@@ -119,6 +119,8 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
         ep_compatibility_info=wanted.compatibility_info or None,
     )
     files = collect_variant_files(wanted.model)
+    if count := _count_links(wanted.model, files):
+        notify(f"variant {quoted(name)}: {count} of its files are symbolic links; what they lead to is copied")
     _check_path_options(wanted.session_options, files)
     entry = VariantEntry(
         model_file=files.model_file,
@@ -128,6 +130,11 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
         metadata=variant_metadata(files.facts, files.nbytes),
     )
     return PreparedVariant(name=name, files=files, entry=entry)
+
+
+def _count_links(model: Path, files: VariantFiles) -> int:
+    folder = model if model.is_dir() else model.parent
+    return sum((folder / path).is_symlink() for path in files.sources)
 
 
 def _stem(model: Path) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, quoted
+from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.model_file import GENAI_CONFIG
@@ -46,21 +47,20 @@ def collect_variant_files(model: Path) -> VariantFiles:
     """The files behind ``model``, an ONNX file or a folder.
 
     A file brings along the external data and compiled contexts that it names. A folder comes whole; it holds exactly
-    one ``.onnx`` file, or a ``genai_config.json``.
+    one ``.onnx`` file, or a ``genai_config.json``. A symbolic link stands for the file that it leads to, under the
+    link's name: the one that is passed here, those of a model cache, and those that belong to the current user.
 
     Raises:
         ModelNotFoundError: there is nothing at ``model``, or a file that it names is missing.
         ModelFileError: it is not ONNX, or names a file that is too short or lies outside its folder.
-        AuthoringError: a symbolic link, a special file, a name that is not portable, too many files, or a folder
-            without a model.
+        AuthoringError: another symbolic link, a link to a folder, a special file, a name that is not portable, too
+            many files, or a folder without a model.
     """
-    if model.is_symlink():
-        raise AuthoringError(f"{quoted(model)} is a symbolic link: pass the file or folder that it leads to")
     if model.is_dir():
         return _collect_folder(model)
     facts = read_model_facts(model)
-    needed = _needed_files(model.parent, facts.signature)
-    sources = {model.name: model} | {path: model.parent / path for path in needed}
+    needed = _needed_files(model, facts.signature)
+    sources = {model.name: model.resolve()} | {path: (model.parent / path).resolve() for path in needed}
     return _checked(VariantFiles(sources=sources, model_file=model.name, facts=facts, nbytes=_total_nbytes(sources)))
 
 
@@ -75,6 +75,11 @@ def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
         path /= part
         if path.is_symlink():
             return "is reached through a symbolic link"
+    return why_not_long_enough(path, nbytes)
+
+
+def why_not_long_enough(path: Path, nbytes: int) -> str | None:
+    """Why there is no regular file of at least ``nbytes`` at ``path``; None if there is."""
     try:
         status = path.stat()
     except OSError:
@@ -108,10 +113,11 @@ def data_files(signature: ModelSignature) -> dict[str, int]:
     return needed
 
 
-def _needed_files(folder: Path, signature: ModelSignature) -> list[str]:
-    needed = data_files(signature)
+def _needed_files(model: Path, signature: ModelSignature) -> list[str]:
+    needed, folder = data_files(signature), model.parent
     for location, nbytes in needed.items():
-        if reason := why_not_a_data_file(folder, location, nbytes):
+        path = folder / location
+        if reason := _why_not_to_copy(path, folder, model) or why_not_long_enough(path, nbytes):
             error = ModelNotFoundError if reason == "does not exist" else ModelFileError
             raise error(f"the model's data file {quoted(location)} {reason} (in {quoted(folder)})")
     return list(needed)
@@ -122,7 +128,7 @@ def _collect_folder(folder: Path) -> VariantFiles:
     models = [path for path in sources if "/" not in path and path.lower().endswith(_MODEL_SUFFIX)]
     if len(models) == 1:
         facts = read_model_facts(folder / models[0])
-        _needed_files(folder, facts.signature)
+        _needed_files(folder / models[0], facts.signature)
         found = VariantFiles(sources=sources, model_file=models[0], facts=facts, nbytes=_total_nbytes(sources))
     elif GENAI_CONFIG in sources:
         found = VariantFiles(sources=sources, model_file=None, facts=None, nbytes=_total_nbytes(sources))
@@ -144,15 +150,32 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
             raise AuthoringError(f"{quoted(folder)} has more than {_MOST_LEVELS} levels of folders")
         for name in (*directories, *sorted(names)):
             path = Path(parent, name)
-            mode = path.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a regular file"
-                raise AuthoringError(f"{quoted(path)} is {kind}: a package holds plain files only (cp -L copies them)")
-            if stat.S_ISREG(mode):
+            if reason := _why_not_copied(path, folder):
+                raise AuthoringError(f"{quoted(path)} {reason}: a package holds plain files only (cp -L copies them)")
+            if path.is_file():
                 count += 1
-                yield path.relative_to(folder).as_posix(), path
+                yield path.relative_to(folder).as_posix(), path.resolve()
         if count > _MOST_FILES:
             raise AuthoringError(f"{quoted(folder)} holds more than {_MOST_FILES} files: is it the right folder?")
+
+
+def _why_not_copied(path: Path, folder: Path) -> str | None:
+    """Why a file or folder below ``folder`` cannot go into a package; None if it can."""
+    if path.is_symlink():
+        if path.is_dir():
+            return "is a symbolic link to a folder"
+        return _why_not_to_copy(path, folder, None) or (None if path.is_file() else "is not a regular file")
+    return None if path.is_file() or path.is_dir() else "is not a regular file"
+
+
+def _why_not_to_copy(path: Path, folder: Path, model: Path | None) -> str | None:
+    """Why a file is not to be read through the links that lead to it, or what keeps it from being there."""
+    try:
+        return why_not_followed(path, folder, model, with_own_links=True)
+    except FileNotFoundError:
+        return "is a symbolic link to nothing" if path.is_symlink() else "does not exist"
+    except (OSError, RuntimeError) as error:
+        return f"cannot be read: {error}"
 
 
 def _checked(files: VariantFiles) -> VariantFiles:

@@ -26,6 +26,7 @@ def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
         options,
         ep_devices=[(ep_device, arguments["provider_options"])],
         check_contexts=None if digests is None else partial(load_only, model=Path(model), digests=frozenset(digests)),
+        is_confined=True,
     )
 
 

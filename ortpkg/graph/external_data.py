@@ -13,6 +13,7 @@ import onnx
 
 from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
 from ortpkg.graph.byte_source import MappedFile
+from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.graph.proto_text import entries_of
 
 _LARGEST_OFFSET = 1 << 63
@@ -74,10 +75,19 @@ def check_location(location: str, where: str) -> None:
 
 
 class ExternalDataFolder:
-    """The folder that external data is read from. Each file is opened once, and mapped on first use."""
+    """The folder that external data is read from. Each file is opened once, and mapped on first use.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: where locations begin.
+        model: the model's file; None for a model from memory.
+        with_own_links: whether links out of the folder are followed that belong to the current user, beside those
+            that :func:`~ortpkg.graph.linked_files.why_not_followed` always follows.
+    """
+
+    def __init__(self, folder: Path, *, model: Path | None = None, with_own_links: bool = False) -> None:
         self.folder = folder
+        self._model = model
+        self._with_own_links = with_own_links
         self._files: dict[str, MappedFile] = {}
         self._lock = threading.Lock()
 
@@ -92,14 +102,11 @@ class ExternalDataFolder:
         check_location(location, where)
         path = self.folder / location
         try:
-            real = path.resolve(strict=True)
-            inside = real.is_relative_to(self.folder.resolve(strict=True))
+            reason = why_not_followed(path, self.folder, self._model, with_own_links=self._with_own_links)
         except (OSError, RuntimeError, ValueError) as error:
             raise ModelNotFoundError(
                 f"{where} has its data in {quoted(location)}, which is not in {quoted(self.folder)}"
             ) from error
-        if not inside:
-            raise ModelFileError(
-                f"{where} has its data in {quoted(location)}, a symbolic link that leaves {quoted(self.folder)}"
-            )
-        return MappedFile(real)
+        if reason:
+            raise ModelFileError(f"{where} has its data in {quoted(location)}, which {reason}")
+        return MappedFile(path.resolve())

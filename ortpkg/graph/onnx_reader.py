@@ -41,6 +41,7 @@ def load_model(
     source: ModelSource,
     *,
     external_data_folder: str | os.PathLike[str] | None = None,
+    with_own_links: bool = False,
     limits: ModelLimits = _DEFAULT_LIMITS,
     given: GivenTensors = _NOTHING_GIVEN,
 ) -> Model:
@@ -50,6 +51,7 @@ def load_model(
         source: a path, serialized bytes, or a ModelProto (not changed, and not to be changed afterwards).
         external_data_folder: where external data lies; default: the folder of the model file. A model from memory
             has none.
+        with_own_links: whether external data may lie behind any symbolic link that belongs to the current user.
         limits: what a model may ask for.
         given: tensors in place of the model's.
 
@@ -60,8 +62,16 @@ def load_model(
     """
     model_file = read_model_file(source, limits=limits)
     folder = external_data_folder if external_data_folder is not None else model_file.path and model_file.path.parent
-    files = FilesInMemory(given.files) if given.files else None if folder is None else ExternalDataFolder(Path(folder))
-    return _Reader(model_file, TensorReader(folder=files, limits=limits), limits, given).read()
+    tensors = TensorReader(folder=_data_files(given, folder, model_file.path, with_own_links), limits=limits)
+    return _Reader(model_file, tensors, limits, given).read()
+
+
+def _data_files(
+    given: GivenTensors, folder: str | os.PathLike[str] | None, model: Path | None, with_own_links: bool
+) -> FilesInMemory | ExternalDataFolder | None:
+    if given.files:
+        return FilesInMemory(given.files)
+    return None if folder is None else ExternalDataFolder(Path(folder), model=model, with_own_links=with_own_links)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes
 from ortpkg.graph.external_data import check_location
+from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, open_context_file
 from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, EpContextOptions
 from ortpkg.providers.ep_context_workspace import shared_workspace
@@ -117,8 +118,9 @@ class EpContextReader:
             )
         try:
             check_location(location, f"the context of partition {quoted(main.partition_name)}")
-            path = (folder / location).resolve()
-            path.relative_to(folder.resolve())
+            path = folder / location
+            if path.exists() and (reason := why_not_followed(path, folder, None, with_own_links=False)):
+                raise ModelFileError(f"the context {quoted(location)} {reason}")
         except (ModelFileError, OSError, ValueError) as error:
             raise EpContextError(
                 f"the context of partition {quoted(main.partition_name)} would be {quoted(location)}, which leaves the "
@@ -127,4 +129,4 @@ class EpContextReader:
                 source=main.source,
                 partition_name=main.partition_name,
             ) from error
-        return path
+        return path.resolve()

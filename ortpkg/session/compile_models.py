@@ -182,7 +182,8 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
     made = []
     for number, job in enumerate(request.jobs):
         options = _session_options(request, job, is_last=number == len(request.jobs) - 1)
-        session = InferenceSession(job.model, options, ep_devices=[(ep_device, request.provider_options)])
+        devices = [(ep_device, request.provider_options)]
+        session = InferenceSession(job.model, options, ep_devices=devices, is_confined=True)
         if not Path(job.output).exists():
             entries = session.get_placement().entries
             why = next((each.reason for each in entries if each.ep_name == ep_device.ep_name and each.reason), "")

@@ -79,6 +79,7 @@ class InferenceSession:
         isolate: bool = False,
         check_contexts: ContextCheck | None = None,
         transformers: Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]] | None = None,
+        is_confined: bool = False,
     ) -> None:
         """Loads, partitions and plans a model.
 
@@ -99,6 +100,8 @@ class InferenceSession:
                 as it opened them; None: whatever the model names.
             transformers: graph transformers and rewrite rules of your own, by level; they run after the built-in ones
                 of that level (docs/transformers.md).
+            is_confined: whether external data behind symbolic links that belong to you stays unread, too, since the
+                model comes from a stranger's package. Links of a model cache are always followed.
 
         Raises:
             LimitExceededError: isolated, the model took more to load than the options' limits allow.
@@ -110,7 +113,7 @@ class InferenceSession:
         try:
             check_session_options(self._options)
             added = added_transformers(transformers)
-            model = load_for_session(path_or_bytes, self._options)
+            model = load_for_session(path_or_bytes, self._options, with_own_links=not is_confined)
             judged = None if check_contexts is None else _judged_contexts(model.graph, check_contexts)
             self._profiler = Profiler() if self._options.enable_profiling else None
             start_ns = time.perf_counter_ns()

@@ -10,21 +10,24 @@ from ortpkg.kernels.custom_ops import is_own_domain, load_installed_ops
 from ortpkg.session.options import EXTERNAL_DATA_FOLDER_ENTRY, SessionOptions
 
 
-def load_for_session(source: ModelSource, options: SessionOptions) -> Model:
+def load_for_session(source: ModelSource, options: SessionOptions, *, with_own_links: bool) -> Model:
     """The model; read again where an installed distribution brings operators for one of its domains.
+
+    ``with_own_links``: whether its external data may lie behind symbolic links that belong to the current user.
 
     Raises LoadCancelledError where the options say so, and as :func:`~ortpkg.graph.onnx_reader.load_model` does.
     """
-    model = _loaded(source, options)
+    model = _loaded(source, options, with_own_links)
     foreign = [domain for domain in model.graph.opset_imports if is_own_domain(domain)]
     is_new = [load_installed_ops(domain) for domain in foreign]
-    return _loaded(source, options) if any(is_new) else model
+    return _loaded(source, options, with_own_links) if any(is_new) else model
 
 
-def _loaded(source: ModelSource, options: SessionOptions) -> Model:
+def _loaded(source: ModelSource, options: SessionOptions, with_own_links: bool) -> Model:
     options.check_not_cancelled()
     folder = options.config_entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None
-    return load_model(source, external_data_folder=folder, given=_given_tensors(options))
+    given = _given_tensors(options)
+    return load_model(source, external_data_folder=folder, with_own_links=with_own_links, given=given)
 
 
 def _given_tensors(options: SessionOptions) -> GivenTensors:
