@@ -110,6 +110,14 @@ class ModelPackage:
         self.info: PackageInfo = open_package(Path(root), compat=compat, allow_external_paths=allow_external_paths)
         self._trust = trust
 
+    @classmethod
+    def of(cls, info: PackageInfo, *, trust: bool = False) -> ModelPackage:
+        """The façade of a package that is open already (:func:`~ortpkg.authoring.opening.opened`)."""
+        package = cls.__new__(cls)
+        # A bare model is its user's to judge, compiled contexts included; it sets no options.
+        package.info, package._trust = info, trust or info.is_bare_model
+        return package
+
     @property
     def root(self) -> Path:
         """The package's directory."""
@@ -282,7 +290,8 @@ class ModelPackage:
         return selection
 
     def _verification_notes(self) -> tuple[str, ...]:
-        return () if self.is_recorded or self.info.compat is not None else (UNVERIFIED,)
+        is_spared = self.info.compat is not None or self.info.is_bare_model
+        return () if self.is_recorded or is_spared else (UNVERIFIED,)
 
     def best_variant(self, component: str | None = None, **wishes: Unpack[SelectionWishes]) -> ModelVariant:
         """The best variant of a component on this machine; the arguments are those of :meth:`select`.

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
+from ortpkg.authoring.opening import NamedKind, kind_of
+from ortpkg.errors import UsageError, quoted
 from ortpkg.package import repair
 from ortpkg.package.archive import ArchiveSource
 from ortpkg.package.archive_reader import open_archive
 from ortpkg.package.hashing import Progress
+from ortpkg.package.packed_verification import verify_packed
 from ortpkg.package.verification import VerificationReport, verify_package
 
 Notify = Callable[[str], None]
@@ -28,7 +31,7 @@ def verify(
     It finds damage, not tampering: whoever changes a file can change its digest too.
 
     Args:
-        root: the package's directory.
+        root: the package's directory, or a packed package.
         repair_from: another copy, a directory or a packed file, to take damaged and missing files from. Only files
             whose bytes have the recorded digest are taken, so it needs no trust.
         progress: called with (file, bytes done, bytes in all) from the hashing threads, one at a time.
@@ -39,10 +42,13 @@ def verify(
 
     Raises:
         PackageNotFoundError: there is no package at ``root``.
+        UsageError: it is a bare model, which has no digests, or a repair is to change a packed package.
         AuthoringError, PackageBusyError: a repair cannot write the package, or does not get its turn.
-        ArchiveError: ``repair_from`` is a file, but no sound archive.
+        ArchiveError: ``root`` or ``repair_from`` is a file, but no sound archive.
     """
     path = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    if kind_of(path) is not NamedKind.PACKAGE:
+        return _verify_file(path, is_repair=repair_from is not None, progress=progress)
     if repair_from is None:
         return verify_package(path, progress=progress)
     copy = Path(repair_from)
@@ -50,6 +56,17 @@ def verify(
         return repair.repair_package(path, repair.DirectorySource(copy), progress=progress, notify=notify)
     with open_archive(copy) as archive:
         return repair.repair_package(path, ArchiveSource(archive), progress=progress, notify=notify)
+
+
+def _verify_file(path: Path, *, is_repair: bool, progress: Progress | None) -> VerificationReport:
+    if kind_of(path) is NamedKind.MODEL:
+        raise UsageError(
+            f"{quoted(path)} is a model, and nothing records what its bytes should be: ortpkg create makes a package "
+            "that does"
+        )
+    if is_repair:
+        raise UsageError(f"{quoted(path)} is packed: unpack it, and repair the folder")
+    return verify_packed(path, progress=progress)
 
 
 def record_digests(

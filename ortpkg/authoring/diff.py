@@ -15,6 +15,7 @@ from typing import Any
 from ortpkg.authoring.agreement import comparable_constraints
 from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_mappings, diff_models
 from ortpkg.authoring.model_weights import read_model_weights
+from ortpkg.authoring.opening import MODEL_COMPONENT, NamedKind, described_model, kind_of, opened
 from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.component_format import FACTS
@@ -24,7 +25,6 @@ from ortpkg.package.frozen import thaw
 from ortpkg.package.hashing import Progress, hash_files
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo
-from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
 
 _FACT_OF_SIZE = "nbytes"  # of a variant: said as its size, which does not make two variants differ
@@ -97,15 +97,24 @@ class PackageDiff:
 
 
 def diff(old: str | PathLike[str], new: str | PathLike[str], *, progress: Progress | None = None) -> PackageDiff:
-    """Compares two packages, in any format that ortpkg reads. Weights are streamed, nothing is run.
+    """Compares two packages, in any format that ortpkg reads, packed ones too. Weights are streamed, nothing is run.
 
-    Components and variants are matched by name, weights by name within their model.
+    Components and variants are matched by name, weights by name within their model. Two bare models (ONNX files) are
+    compared as the only variants of packages of the same name.
 
     Raises:
         PackageError: one of them is no valid package.
         ModelError: a model is damaged.
     """
-    ours, theirs = _Package(open_package(Path(old)), progress), _Package(open_package(Path(new)), progress)
+    if kind_of(old) is kind_of(new) is NamedKind.MODEL:
+        first, second = (described_model(Path(each), name=MODEL_COMPONENT) for each in (old, new))
+        return _diff(first, second, progress)
+    with opened(old, progress=progress) as first, opened(new, progress=progress) as second:
+        return _diff(first, second, progress)
+
+
+def _diff(old: PackageInfo, new: PackageInfo, progress: Progress | None) -> PackageDiff:
+    ours, theirs = _Package(old, progress), _Package(new, progress)
     compared = (_diff_variant(ours, theirs, key) for key in ours.variants if key in theirs.variants)
     return PackageDiff(
         facts=tuple(_diff_facts(ours.info, theirs.info)),
@@ -115,8 +124,8 @@ def diff(old: str | PathLike[str], new: str | PathLike[str], *, progress: Progre
         variants_added=tuple(key for key in theirs.variants if key not in ours.variants and key[0] in ours.names),
         variants_changed=tuple(each for each in compared if not each.is_empty),
         files=_diff_files(ours.sidecar_files(), theirs.sidecar_files(), progress),
-        old_nbytes=_total_nbytes(ours.info.root.rglob("*")),
-        new_nbytes=_total_nbytes(theirs.info.root.rglob("*")),
+        old_nbytes=ours.total_nbytes,
+        new_nbytes=theirs.total_nbytes,
         old_format=ours.info.format.value,
         new_format=theirs.info.format.value,
     )
@@ -135,12 +144,20 @@ class _Package:
         self._needed = {key: self._needed_files(variant) for key, variant in self.variants.items()}
         self._of_models = {path for needed in self._needed.values() for path in needed}
 
+    @property
+    def total_nbytes(self) -> int:
+        """Size of all its files; a bare model's are those that it needs."""
+        is_model = self.info.is_bare_model
+        return _total_nbytes(self._of_models if is_model else self.info.root.rglob("*"))
+
     def nbytes_of(self, key: tuple[str, str]) -> int:
         """Size of a variant's model and data, or of all its files where it is a set of files."""
         return _total_nbytes(self._needed[key] or self.other_files(key).values())
 
     def other_files(self, key: tuple[str, str]) -> dict[str, Path]:
         """Files in a variant's folder that are no model or data of any variant; name → path."""
+        if self.info.is_bare_model:
+            return {}
         folder = self.variants[key].directory
         return _files_below(folder, without=self._of_models | self._documents())
 

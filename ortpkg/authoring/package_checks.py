@@ -6,7 +6,7 @@ check is one function in :data:`PACKAGE_CHECKS`, returns findings and raises for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -44,6 +44,7 @@ from ortpkg.authoring.checks.selection_checks import (
     check_options,
     check_ties,
 )
+from ortpkg.authoring.opening import NamedKind, kind_of, model_as_package, package_folder
 from ortpkg.authoring.rule_registry import RuleFilter, check_targets, rule_filter
 from ortpkg.authoring.rules import (
     file_rules,
@@ -161,6 +162,9 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
 }
 """What is checked, in the order in which findings are listed."""
 
+_MODEL_CHECKS = ("external data", "models", "compiled contexts", "release reads models")
+"""Those that mean something for a bare model."""
+
 
 def validate(
     root: Path | str,
@@ -175,7 +179,7 @@ def validate(
     """Every finding of a package: documents, models and their data files, selection, names, digests, samples.
 
     Args:
-        root: the package.
+        root: the package, a packed one (unpacked for as long as it is checked), or an ONNX file.
         targets: readers (``rules.targets``) to say of what they would do with the package; such findings name them.
         select, ignore: ids of rules, or prefixes of ids ("ORT1"), that are wanted or not; the longest one that fits a
             rule decides. Errors that keep the package from being opened are always among the findings.
@@ -190,20 +194,50 @@ def validate(
     """
     wanted = rule_filter(select, ignore)
     known_targets = check_targets(targets)
+    if kind_of(root) is NamedKind.MODEL:
+        return _model_findings(Path(root), wanted, known_targets)
+    with package_folder(root, progress=progress) as folder:
+        return _package_findings(
+            folder,
+            wanted,
+            known_targets,
+            compat=compat,
+            allow_external_paths=allow_external_paths,
+            progress=progress,
+        )
+
+
+def _model_findings(model: Path, wanted: RuleFilter, targets: tuple[str, ...]) -> tuple[Finding, ...]:
+    info = model_as_package(model)
+    package = CheckedPackage(info=info, models=open_models(info), targets=targets)
+    return tuple(_run_checks(package, wanted, only=_MODEL_CHECKS))
+
+
+def _package_findings(
+    root: Path,
+    wanted: RuleFilter,
+    known_targets: tuple[str, ...],
+    *,
+    compat: str | None,
+    allow_external_paths: bool,
+    progress: Progress | None,
+) -> tuple[Finding, ...]:
     info, findings = check_package(root, compat=compat, allow_external_paths=allow_external_paths)
     found = [each for each in findings if wanted.wants(each.rule) or (info is None and each.severity is Severity.ERROR)]
     if info is not None:
         package = CheckedPackage(info=info, models=open_models(info), targets=known_targets, progress=progress)
         found += _run_checks(package, wanted)
     if wanted.wants(release_rules.RELEASE_REFUSES.id):
-        found += _bounded(check_release_opens(Path(root), known_targets))
+        found += _bounded(check_release_opens(root, known_targets))
     return tuple(found)
 
 
-def _run_checks(package: CheckedPackage, wanted: RuleFilter) -> Iterator[Finding]:
+def _run_checks(
+    package: CheckedPackage, wanted: RuleFilter, only: Collection[str] = PACKAGE_CHECKS
+) -> Iterator[Finding]:
     """Findings of the checks of which any rule is wanted."""
-    for check in PACKAGE_CHECKS.values():
-        if any(wanted.wants(rule.id) for rule in check.rules):
+    for name, check in PACKAGE_CHECKS.items():
+        if name in only and any(wanted.wants(rule.id) for rule in check.rules):
             yield from _bounded(each for each in check.run(package) if wanted.wants(each.rule))
 
 

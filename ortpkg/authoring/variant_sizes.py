@@ -34,7 +34,8 @@ def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
     read, or is a set of files, uses all of its folder.
     """
     variants = [variant for component in package.components for variant in component.variants]
-    files = {_key(variant): _files_of(variant, variants) for variant in variants}
+    is_model = package.is_bare_model  # whose folder is not its own
+    files = {_key(variant): _files_of(variant, variants, is_alone=not is_model) for variant in variants}
     users = Counter(file for used in files.values() for file in used)
     return {
         key: VariantBytes(
@@ -49,17 +50,19 @@ def _key(variant: VariantInfo) -> VariantKey:
     return variant.component_name, variant.name
 
 
-def _files_of(variant: VariantInfo, variants: list[VariantInfo]) -> dict[Path, int]:
-    """Every file that the variant uses, and its size."""
-    is_shared = any(other is not variant and _overlap(variant.directory, other.directory) for other in variants) or any(
-        variant.session_options.get(key) for key in PATH_SESSION_OPTIONS
+def _files_of(variant: VariantInfo, variants: list[VariantInfo], *, is_alone: bool) -> dict[Path, int]:
+    """Every file that the variant uses, and its size; ``is_alone``: its folder may be its own."""
+    is_shared = (
+        not is_alone
+        or any(other is not variant and _overlap(variant.directory, other.directory) for other in variants)
+        or any(variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
     )
     if is_shared and variant.model_path is not None:
         from ortpkg.authoring.removal import used_files  # onnx; most variants have a folder of their own
 
         used = used_files(variant)
-        if used is not None:
-            return _sizes(used)
+        if used is not None or not is_alone:
+            return _sizes(used or [variant.model_path])
     return _sizes([Path(parent, name) for parent, _, names in os.walk(variant.directory) for name in names])
 
 

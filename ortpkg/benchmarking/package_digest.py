@@ -3,6 +3,7 @@
 With digests.json it is that document's digest of the whole package, so that a copy elsewhere has the same records.
 Without, it is computed from the documents' bytes, and from path, size and time of change of every other file: reading
 gigabytes of weights for it would cost more than a session. A copy then has records of its own, unless it keeps times.
+A bare model, whose root is its file, is told by path, size and time of change.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def package_digest(root: Path) -> str:
 
 def _stat_digest(root: Path) -> str:
     digest = hashlib.sha256()
+    if root.is_file():
+        found = root.stat()
+        digest.update(os.fsencode(f"{root}\0{found.st_size}\0{found.st_mtime_ns}"))
     for file in list_files(root):
         path = root / file
         found = path.stat(follow_symlinks=False)

@@ -44,21 +44,26 @@ class DeclaredValue(Protocol):
 
 
 def synthetic_feed(
-    inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int], ranges: Mapping[str, tuple[float, float]]
+    inputs: Sequence[DeclaredValue],
+    *,
+    sizes: Mapping[str, int],
+    ranges: Mapping[str, tuple[float, float]],
+    seed: int = SEED,
 ) -> dict[str, npt.NDArray[Any]]:
-    """One feed for a model with these inputs; the same for every call.
+    """One feed for a model with these inputs; the same for every call with the same seed.
 
     Args:
         inputs: what the model declares.
         sizes: dimension → size, where the caller says so.
         ranges: input → least and greatest value, where the package says so (images); else floating-point values are
             normally distributed around 0, integers are 0 or 1, which every table of embeddings has.
+        seed: of the random numbers.
 
     Raises UsageError for a size of a dimension that no input has, for an input that is no tensor or has no rank, and
     for one of more than 1 GiB.
     """
     check_sizes(inputs, sizes)
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(seed)
     return {
         declared.name: _values(declared, _shape(declared, sizes), ranges.get(declared.name), generator)
         for declared in inputs

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.authoring.opening import opened
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.given_inputs import parse_sizes
 from ortpkg.cli.parameters import (
     ComponentOption,
     DeviceOption,
@@ -108,7 +110,7 @@ def command(
         ep=ep,
         device=device,
         backend=backend,
-        sizes=_sizes(dimensions or []),
+        sizes=parse_sizes(dimensions),
         trust=trust,
         threads=threads,
         record=record,
@@ -116,9 +118,8 @@ def command(
     plan = replace(_plan(repeat, duration, rounds, timeout), memory_limit_nbytes=memory_limit)
     if svg is not None and not svg.parent.is_dir():
         raise UsageError(f"--svg {quoted(svg)}: there is no directory {quoted(svg.parent)}")
-    opened = ModelPackage(chosen_package(package, output), trust=trust)
-    with _progress(output) as on_step:
-        report = bench(opened, wishes, plan, on_step=on_step, on_note=output.note)
+    with opened(chosen_package(package, output)) as info, _progress(output) as on_step:
+        report = bench(ModelPackage.of(info, trust=trust), wishes, plan, on_step=on_step, on_note=output.note)
     return _tell(report, output, svg)
 
 
@@ -153,16 +154,6 @@ def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: 
     return Plan(
         repeat=default.repeat, duration_s=default.duration_s, rounds=rounds, most_s=default.most_s, timeout_s=timeout_s
     )
-
-
-def _sizes(assignments: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for assignment in assignments:
-        name, separator, size = assignment.rpartition("=")
-        if not (separator and name and size.isascii() and size.isdigit()):
-            raise UsageError(f"--dim {quoted(assignment)}: give a dimension and its size, as batch=1")
-        found[name] = int(size)
-    return found
 
 
 @contextmanager

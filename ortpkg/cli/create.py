@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
+from ortpkg.api.archive import pack
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.opening import PACKED_SUFFIXES, NamedKind, kind_of
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import ForceOption, FormatOption, JsonOption, NameOption, PackageArgument
-from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.parameters import ForceOption, FormatOption, JsonOption, NameOption
+from ortpkg.cli.progress import Progress, copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.package.staging import check_is_free
 
 _Models = list[Path] | None
+NewPackageArgument = Annotated[
+    Path,
+    typer.Argument(metavar="PKG", help="What to make: name.ortpackage, or name.ortpkg for a file.", readable=False),
+]
 
 
 def command(
-    package: PackageArgument,
+    package: NewPackageArgument,
     cpu: Annotated[_Models, typer.Option("--cpu", metavar="MODEL", help="A variant for the CPU. Repeatable.")] = None,
     gpu: Annotated[_Models, typer.Option("--gpu", metavar="MODEL", help="A variant for any GPU. Repeatable.")] = None,
     npu: Annotated[_Models, typer.Option("--npu", metavar="MODEL", help="A variant for any NPU. Repeatable.")] = None,
@@ -39,15 +50,21 @@ def command(
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Make a whole package from model files, one variant each, named after the files."""
+    """Make a whole package from model files, one variant each, named after the files.
+
+    Where PKG ends in .ortpkg, a packed package is made. ortpkg create MODEL.onnx makes MODEL.ortpackage, right here.
+    """
     output = Output(is_json=as_json)
     models = [NewVariant.for_cpu(path) for path in cpu or ()]
     models += [NewVariant.for_gpu(path) for path in gpu or ()]
     models += [NewVariant.for_npu(path) for path in npu or ()]
     models += [parse_variant(text) for text in variants or ()]
-    with copy_progress() as progress:
+    if not models and kind_of(package) is NamedKind.MODEL:
+        models = [NewVariant(model=package)]
+        package = Path(f"{package.stem}.ortpackage")
+    with copy_progress() as progress, _place_of(package, progress) as root:
         info = create(
-            package,
+            root,
             models,
             name=name,
             component=component,
@@ -58,12 +75,26 @@ def command(
             progress=progress,
             notify=output.warning,
         )
+        content = package_json(info) if as_json else {}
     if as_json:
-        output.json("package", package_json(info))
+        output.json("package", {**content, "root": str(package) if root != package else content["root"]})
     else:
         made = ", ".join(variant.name for variant in info.components[0].variants)
         output.note(f"made {package} with component model {component}: {made}")
     return ExitCode.DONE
+
+
+@contextmanager
+def _place_of(package: Path, progress: Progress | None) -> Iterator[Path]:
+    """Where the package is made: at its place, or in a temporary folder, from where it is packed."""
+    if package.suffix != PACKED_SUFFIXES[0]:
+        yield package
+        return
+    check_is_free(Path(os.path.abspath(package)))  # noqa: PTH100  # before the work, and without following links
+    with TemporaryDirectory(prefix="ortpkg-create-") as folder:
+        root = Path(folder, f"{package.stem}.ortpackage")
+        yield root
+        pack(root, package, progress=progress)
 
 
 def parse_variant(text: str) -> NewVariant:

@@ -22,8 +22,10 @@ _MOST_SHOWN_WEIGHTS = 20
 
 
 def command(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A package.", readable=False)],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The package to compare it with.", readable=False)],
+    old: Annotated[
+        Path, typer.Argument(metavar="OLD", help="A package, a packed one or an ONNX file.", readable=False)
+    ],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="What to compare it with.", readable=False)],
     as_json: JsonOption = False,
 ) -> int:
     """Show what two packages differ in: component models, variants, what they need, operators, weights, bytes.

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ortpkg.api.model_package import ModelPackage
+from ortpkg.authoring.opening import opened
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, JsonOption, OptionalPackageArgument
+from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
@@ -25,12 +26,23 @@ def command(
 ) -> int:
     """Show a package's component models, their variants and what each variant needs."""
     output = Output(is_json=as_json)
-    info = ModelPackage(chosen_package(package, output), compat=compat, allow_external_paths=allow_external_paths).info
-    if as_json:
-        output.json("package", package_json(info))
-        return ExitCode.DONE
+    root = chosen_package(package, output)
+    with (
+        copy_progress() as progress,
+        opened(root, compat=compat, allow_external_paths=allow_external_paths, progress=progress) as info,
+    ):
+        if as_json:
+            output.json("package", {**package_json(info), "root": str(info.root if root.is_dir() else root)})
+        else:
+            _print(info, root, output)
+    return ExitCode.DONE
+
+
+def _print(info: PackageInfo, named: Path, output: Output) -> None:
     version = f" {info.version}" if info.version else ""
-    output.line(f"{info.name}{version}: {info.format.value} format, {info.root}", style="bold")
+    what = "bare model" if info.is_bare_model else f"{info.format.value} format"
+    where = info.root if named.is_dir() else named
+    output.line(f"{info.name}{version}: {what}, {where}", style="bold")
     if info.description:
         output.line(info.description, hang="")
     for label, values in (("inputs", info.inputs), ("outputs", info.outputs)):
@@ -57,7 +69,6 @@ def command(
             ],
             title=f"component model {component.name}",
         )
-    return ExitCode.DONE
 
 
 def package_json(info: PackageInfo) -> dict[str, Any]:
@@ -67,7 +78,7 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
         "name": info.name,
         "version": info.version,
         "description": info.description,
-        "format": info.format.value,
+        "format": "model" if info.is_bare_model else info.format.value,
         "root": str(info.root),
         "inputs": _values_json(info.inputs),
         "outputs": _values_json(info.outputs),

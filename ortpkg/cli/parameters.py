@@ -29,7 +29,7 @@ OptionalPackageArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[PKG]",
-        help="The package's directory (name.ortpackage); default: the one that the current folder lies in.",
+        help="A package (name.ortpackage, packed: name.ortpkg) or ONNX file; default: what the current folder lies in.",
         readable=False,
     ),
 ]

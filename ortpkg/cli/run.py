@@ -12,8 +12,10 @@ import typer
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
+from ortpkg.authoring.opening import opened
 from ortpkg.cli.completion import complete_input
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
 from ortpkg.cli.interruptible import interruptible
 from ortpkg.cli.parameters import (
     BackendOption,
@@ -47,11 +49,18 @@ InputsOption = Annotated[
     typer.Option(
         "--input",
         "-i",
-        metavar="NAME=FILE",
-        help="An input from an npy, npz or png file. Repeatable.",
+        metavar="[NAME=]FILE",
+        help="An input from an npy, npz, png or jpeg file; without a name, all that an npz file has. Repeatable.",
         autocompletion=complete_input,
     ),
 ]
+RandomOption = Annotated[bool, typer.Option("--random", help="Random values for the inputs that --input leaves open.")]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Of --random.", min=0)]
+DimensionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=SIZE", help="A size for a symbolic dimension of --random. Repeatable."),
+]
+ResizeOption = Annotated[bool, typer.Option("--resize", help="Resample pictures to the size that an input has.")]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file.")
 ]
@@ -116,6 +125,10 @@ def command(
     component: ComponentOption = None,
     variant: VariantOption = None,
     inputs: InputsOption = None,
+    random: RandomOption = False,
+    seed: SeedOption = 0,
+    dimensions: DimensionsOption = None,
+    resize: ResizeOption = False,
     output: OutputOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
@@ -140,18 +153,22 @@ def command(
     says what ran where. The exit code is 1 where outputs do not match, or --min-offload or --strict is not met.
     """
     run_options = _run_options(timeout, memory_limit)
+    given = GivenInputs(inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize)
     shown = Output(is_json=as_json)
     root = chosen_package(package, shown)
-    opened = ModelPackage(root, compat=compat, allow_external_paths=allow_external_paths, trust=trust)
     wishes = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
     loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options, "cache": cache}
-    choose = _by_canary(opened, shown, trust=trust, verify=verify) if canary else opened.best_variant
-    with guarded(run_options, shown):
-        runner = _Runner(opened, component, wishes, shown, loading, choose)
+    with (
+        guarded(run_options, shown),
+        opened(root, compat=compat, allow_external_paths=allow_external_paths) as info,
+    ):
+        model_package = ModelPackage.of(info, trust=trust)
+        choose = _by_canary(model_package, shown, trust=trust, verify=verify) if canary else model_package.best_variant
+        runner = _Runner(model_package, component, wishes, shown, loading, choose)
         runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
-        if inputs:
-            return runner.run_inputs(inputs, output, run_options)
+        if given:
+            return runner.run_inputs(given, output, run_options)
         return runner.run_samples(output, run_options)
 
 
@@ -257,12 +274,11 @@ class _Runner:
 
     # --- the caller's inputs -----------------------------------------------------------------------------------------
 
-    def run_inputs(self, assignments: list[str], output: Path | None, run_options: Any) -> int:
+    def run_inputs(self, given: GivenInputs, output: Path | None, run_options: Any) -> int:
         from ortpkg.api.array_files import write_npz  # numpy
-        from ortpkg.api.feeds import read_feeds
 
         ranges = {value.name: value.value_range for value in self.package.inputs if value.value_range is not None}
-        feeds = read_feeds(assignments, self.session.get_inputs(), ranges)
+        feeds = given.feeds(self.session.get_inputs(), ranges)
         self.describe()
         start = time.perf_counter()
         values = interruptible(lambda: self.session.run(None, feeds, run_options), run_options)
@@ -314,7 +330,7 @@ class _Runner:
         if not own:
             names = ", ".join(f"{quoted(argument.name)}" for argument in self.session.get_inputs())
             raise UsageError(
-                f"package {quoted(self.package.name)} carries no samples: give --input NAME=FILE for {names}"
+                f"{_what(self.package)} carries no samples: give --input NAME=FILE for {names}, or --random"
             )
         if self.verify:
             self.package.verify_samples(own)
@@ -346,6 +362,10 @@ class _Runner:
 
     def _is_ours(self, component: str | None) -> bool:
         return component == self.component or (component is None and len(self.package.component_models) == 1)
+
+
+def _what(package: ModelPackage) -> str:
+    return f"{'model' if package.info.is_bare_model else 'package'} {quoted(package.name)}"
 
 
 def _all_outputs(reports: Sequence[SampleReport]) -> dict[str, Any]:

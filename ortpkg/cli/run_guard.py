@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ortpkg.authoring.opening import remove_temporary_folders
 from ortpkg.cli.rendering import Output, print_error
 from ortpkg.errors import CancelledError, OrtpkgError
 
@@ -34,6 +35,7 @@ def guarded(run_options: RunOptions, output: Output) -> Iterator[None]:
 
 
 def _end(error: OrtpkgError, output: Output) -> None:
+    remove_temporary_folders()
     with suppress(Exception):  # whatever becomes of the streams, the process ends
         if isinstance(error, CancelledError):
             output.note("cancelled")

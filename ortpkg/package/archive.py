@@ -128,7 +128,7 @@ def unpack_package(
     operations = operations or FileOperations()
     check_is_free(root)
     with lock_package(root, on_wait=notify), open_archive(path, limits=limits) as archive:
-        recorded = _recorded_in(archive)
+        recorded = recorded_in(archive)
         names = [entry.name for entry in archive.entries if entry.name != DIGESTS_FILE]
         _check_complete(path, names, recorded)
         with staged(root, nbytes=archive.nbytes, operations=operations) as staging:
@@ -154,7 +154,7 @@ class ArchiveSource:
 
     def digests(self) -> PackageDigests | None:
         with contextlib.suppress(PackageFormatError, ArchiveError):
-            return _recorded_in(self._archive, needs_manifest=False)
+            return recorded_in(self._archive, needs_manifest=False)
         return None
 
     @contextlib.contextmanager
@@ -191,7 +191,11 @@ def _extract(
     return digests
 
 
-def _recorded_in(archive: ArchiveReader, *, needs_manifest: bool = True) -> PackageDigests | None:
+def recorded_in(archive: ArchiveReader, *, needs_manifest: bool = True) -> PackageDigests | None:
+    """What the archive's digests.json says; None where there is none.
+
+    ArchiveError where it holds no package (unless that is not needed), or one that was being changed.
+    """
     if needs_manifest and _MANIFEST not in archive:
         raise ArchiveError(f"{quoted(archive.path)} holds no model package: there is no {_MANIFEST} at its top")
     if DIGESTS_FILE not in archive:
@@ -249,7 +253,8 @@ def _check_record(
     root: Path, recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError], where: Path
 ) -> None:
     """digests.json has no digest of its own, but a sum and one form."""
-    for difference in record_differences(root, read_digests_document(root), recorded, hashed):
+    content = (root / DIGESTS_FILE).read_bytes()
+    for difference in record_differences(content, read_digests_document(root), recorded, hashed):
         raise DigestMismatchError(
             f"{DIGESTS_FILE} of {quoted(where)} is damaged: {difference.message}",
             file=DIGESTS_FILE,

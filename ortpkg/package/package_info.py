@@ -158,6 +158,7 @@ class PackageInfo:
         root: the real path of its directory.
         name: ``model_name`` or ``package_name``; where it has none, the directory's name without ".ortpackage".
         compat: the release by whose rules it was read; None: the strict ones.
+        is_bare_model: it is no package but one ONNX file, ``root``; ``format`` then says nothing.
         shared_assets: in the order in which onnxruntime lists them.
     """
 
@@ -176,6 +177,7 @@ class PackageInfo:
     layout: Layout = Layout.PORTABLE
     shared_assets: tuple[SharedAsset, ...] = ()
     compat: str | None = None
+    is_bare_model: bool = False
 
     def component(self, name: str) -> ComponentInfo | None:
         """The component of that name; None where there is none. By the rules of a release, names end at a NUL."""

@@ -7,8 +7,8 @@ is found is damage, not tampering: whoever changes a file can change its digest 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,23 +105,47 @@ def _verify(root: Path, progress: Progress | None) -> VerificationReport:
     except PackageFormatError as error:
         return _unreadable_record(root, error)
     if recorded is None:
-        wrong = tuple(asset_differences(root, asset_folders(root), hashed={}, differing=(), progress=progress))
-        what = "nothing but shared assets can be compared" if wrong else "nothing can be compared"
-        note = f"unverified: there is no {DIGESTS_FILE}, so {what}"
-        return VerificationReport(
-            root=root, is_complete=False, differences=wrong, file_count=0, nbytes=0, notes=(note,)
-        )
-    stated = read_digests_document(root)
-    is_newer = stated["schema_version"] != _KNOWN_VERSION
+        wrong = asset_differences(root, asset_folders(root), hashed={}, differing=(), progress=progress)
+        return unrecorded_report(root, tuple(wrong))
     present = list_files(root)
     hashed = hash_recorded(root, recorded, present, progress=progress)
-    found = [*record_differences(root, stated, recorded, hashed), *differences(recorded, present, hashed)]
-    differing = {each.file for each in found}
-    found += asset_differences(root, asset_folders(root), hashed=hashed, differing=differing, progress=progress)
+    record = Record(digests=recorded, document=read_digests_document(root), content=(root / DIGESTS_FILE).read_bytes())
+    report = report_of(root, record, present, hashed)
+    differing = {each.file for each in report.differences}
+    wrong = asset_differences(root, asset_folders(root), hashed=hashed, differing=differing, progress=progress)
+    return replace(report, differences=_sorted([*report.differences, *wrong]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A digests.json: what it records, its JSON, and its bytes."""
+
+    digests: PackageDigests
+    document: dict[str, Any]
+    content: bytes
+
+
+def unrecorded_report(root: Path, wrong: tuple[DigestDifference, ...] = ()) -> VerificationReport:
+    """What there is to say of a package without digests.json; ``wrong``: of its shared assets, which name digests."""
+    what = "nothing but shared assets can be compared" if wrong else "nothing can be compared"
+    note = f"unverified: there is no {DIGESTS_FILE}, so {what}"
+    return VerificationReport(root=root, is_complete=False, differences=wrong, file_count=0, nbytes=0, notes=(note,))
+
+
+def _sorted(found: Iterable[DigestDifference]) -> tuple[DigestDifference, ...]:
+    return tuple(sorted(found, key=lambda difference: os.fsencode(difference.file)))
+
+
+def report_of(
+    root: Path, record: Record, present: Collection[str], hashed: Mapping[str, HashedFile | OSError]
+) -> VerificationReport:
+    """How the files ``present``, those recorded among them ``hashed``, differ from the record."""
+    recorded, stated = record.digests, record.document
+    found = [*record_differences(record.content, stated, recorded, hashed), *differences(recorded, present, hashed)]
     return VerificationReport(
         root=root,
-        is_complete=not is_newer,
-        differences=tuple(sorted(found, key=lambda difference: os.fsencode(difference.file))),
+        is_complete=stated["schema_version"] == _KNOWN_VERSION,
+        differences=_sorted(found),
         file_count=len(hashed),
         nbytes=total_nbytes(hashed.values()),
         package_digest=recorded.package_digest,
@@ -157,15 +181,15 @@ def _unreadable_record(root: Path, error: PackageFormatError) -> VerificationRep
 
 
 def record_differences(
-    root: Path, stated: dict[str, Any], recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError]
+    content: bytes, stated: dict[str, Any], recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError]
 ) -> list[DigestDifference]:
-    """Damage to digests.json itself: its own sum, its sizes, and (it has but one form) every other byte."""
+    """Damage to digests.json itself, whose bytes are ``content``: its sum, sizes and (only) form."""
     expected = actual = ""
     message = _wrong_size(recorded, hashed)
     if stated["package"] != recorded.package_digest:
         message = "its entries do not add up to the package digest that it states"
         expected, actual = stated["package"], recorded.package_digest
-    elif message is None and (root / DIGESTS_FILE).read_bytes() != _its_form(stated, recorded):
+    elif message is None and content != _its_form(stated, recorded):
         message = "it is not in the form that ortpkg writes: damaged, or written by another program"
     if message is None:
         return []

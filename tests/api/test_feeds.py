@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from ortpkg.api.feeds import read_feeds
+from ortpkg.api.feeds import random_feeds, read_feeds
 from ortpkg.errors import InvalidFeedError, UsageError
 from tests.api.mutations import mutated
 
@@ -40,10 +41,10 @@ def test_a_model_with_one_input_needs_no_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [
-        (["a.npy"], "say which input, as name=file; inputs: 'x', 'y'"),
+        (["a.npy"], "say which input, as name=file, or give an npz file with an array for each; inputs: 'x', 'y'"),
         (["z=a.npy"], "the model has no input 'z'"),
         (["x=a.npy", "x=a.npy"], "input 'x' is given twice"),
-        (["x=a.csv"], "inputs come from .npy, .npz or .png files"),
+        (["x=a.csv"], "inputs come from .npy, .npz, .png, .jpg or .jpeg files"),
         (["x=missing.npy"], "cannot read"),
         (["x=cut.npy"], "cannot read"),
         (["x=empty.npz"], "cannot read"),
@@ -75,10 +76,60 @@ def test_a_picture_takes_the_form_of_the_input(
     tmp_path: Path, argument: Argument, shape: tuple[int, ...], dtype: str
 ) -> None:
     Image.new("RGB", (20, 10), (255, 0, 0)).save(tmp_path / "p.png")
-    (image,) = read_feeds([f"image={tmp_path / 'p.png'}"], [argument]).values()
+    (image,) = read_feeds([f"image={tmp_path / 'p.png'}"], [argument], resize=True).values()
     assert image.shape == shape
     assert image.dtype == dtype
     assert image.max() <= (255 if dtype == "uint8" else 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 16, 8), (1, 1, 8, 16), ("batch", "h", 16, 3)])
+def test_a_picture_of_another_size_is_resampled_only_where_asked_for(tmp_path: Path, shape: tuple[Any, ...]) -> None:
+    Image.new("L", (8, 8)).save(tmp_path / "p.png")
+    words, arguments = [f"image={tmp_path / 'p.png'}"], [Argument("image", shape=shape)]
+    with pytest.raises(InvalidFeedError, match=r"has 8 x 8 pixels, not .*16.*; --resize resamples it"):
+        read_feeds(words, arguments)
+    assert 16 in read_feeds(words, arguments, resize=True)["image"].shape
+
+
+@pytest.mark.parametrize("name", ["p.jpg", "p.JPEG"])
+def test_a_jpeg_is_a_picture_too(tmp_path: Path, name: str) -> None:
+    Image.new("RGB", (8, 8), (255, 0, 0)).save(tmp_path / name, format="JPEG", quality=95)
+    image = read_feeds([f"image={tmp_path / name}"], [Argument("image", shape=(1, 3, 8, 8))])["image"]
+    np.testing.assert_allclose(image.mean(axis=(0, 2, 3)), [1, 0, 0], atol=0.02)
+
+
+def test_a_picture_is_what_its_name_says(tmp_path: Path) -> None:
+    Image.new("L", (8, 8)).save(tmp_path / "p.png")
+    (tmp_path / "p.png").rename(tmp_path / "p.jpg")
+    with pytest.raises(UsageError, match="as JPEG"):
+        read_feeds([f"image={tmp_path / 'p.jpg'}"], [Argument("image", shape=(1, 1, 8, 8))])
+
+
+def test_one_npz_file_has_all_inputs(tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", x=np.ones(1), y=np.zeros(2))
+    arguments = [Argument("x"), Argument("y")]
+    feeds = read_feeds([str(tmp_path / "all.npz")], arguments)
+    assert {name: array.tolist() for name, array in feeds.items()} == {"x": [1], "y": [0, 0]}
+    with pytest.raises(InvalidFeedError, match="the model has no input 'y'"):
+        read_feeds([str(tmp_path / "all.npz")], [Argument("x"), Argument("z")])
+    with pytest.raises(UsageError, match="input 'x' is given twice"):
+        read_feeds([str(tmp_path / "all.npz"), f"x={tmp_path / 'all.npz'}"], arguments)
+
+
+def test_random_feeds_fill_what_is_not_given(tmp_path: Path) -> None:
+    arguments = [Argument("x", shape=("batch", 3)), Argument("y", "tensor(int64)", ("batch", "n"))]
+    given = {"x": np.zeros((2, 3), np.float32)}
+
+    def made(seed: int, **sizes: int) -> dict[str, Any]:
+        return random_feeds(arguments, given, sizes=sizes, value_ranges={}, seed=seed)
+
+    feeds = made(1, batch=2, n=5)
+    assert feeds["x"] is given["x"]
+    assert feeds["y"].shape == (2, 5)
+    assert feeds["y"].tolist() == made(1, batch=2, n=5)["y"].tolist()
+    assert feeds["y"].tolist() != made(2, batch=2, n=5)["y"].tolist()
+    with pytest.raises(UsageError, match="no input has a dimension 'bach'"):
+        made(1, bach=2)
 
 
 def test_a_picture_is_scaled_to_the_range_that_the_package_states(tmp_path: Path) -> None:
@@ -118,7 +169,8 @@ def test_a_picture_of_16_bits_is_resampled_within_black_and_white(tmp_path: Path
     pixels = np.zeros((8, 8), np.uint16)
     pixels[2:6, 2:6] = 65535
     Image.fromarray(pixels).save(tmp_path / "p.png")
-    (image,) = read_feeds([f"image={tmp_path / 'p.png'}"], [Argument("image", shape=(1, 1, 16, 16))]).values()
+    argument = Argument("image", shape=(1, 1, 16, 16))
+    (image,) = read_feeds([f"image={tmp_path / 'p.png'}"], [argument], resize=True).values()
     assert image.shape == (1, 1, 16, 16)
     assert (image.min(), image.max()) == (0, 1)
 

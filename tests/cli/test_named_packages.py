@@ -1,0 +1,80 @@
+"""Commands on a bare ONNX file, and on a packed package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ortpkg.api.archive import pack
+from tests.cli.conftest import DIGITS, RunCommand
+from tests.npz import arrays_in
+
+MakeModel = Callable[..., Path]
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    return pack(DIGITS, tmp_path / "digits.ortpkg").path
+
+
+def test_a_bare_model_runs_on_random_inputs(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+    words = ("run", model(), "--random", "--dim", "N=4", "--backend", "embedded", "-o")
+    for seed in ("0", "0", "1"):
+        assert ortpkg(*words, tmp_path / f"{seed}.npz", "--seed", seed).code == 0
+    first, other = (arrays_in(tmp_path / name)["y"] for name in ("0.npz", "1.npz"))
+    assert first.shape == (4, 3)
+    assert not np.array_equal(first, other)
+
+
+def test_a_bare_model_needs_inputs(ortpkg: RunCommand, model: MakeModel) -> None:
+    done = ortpkg("run", model())
+    assert done.code == 2
+    assert "model 'double' carries no samples: give --input NAME=FILE for 'x', or --random" in done.err
+    assert "--dim gives random inputs a size: it needs --random" in ortpkg("run", model(), "--dim", "N=1").err
+
+
+def test_a_bare_model_is_shown_with_its_inputs_and_outputs(ortpkg: RunCommand, model: MakeModel) -> None:
+    done = ortpkg("inspect", model())
+    assert "double: bare model, " in done.out
+    assert "inputs: x tensor(float) [N, 3]" in done.out
+
+
+def test_a_bare_model_is_measured(ortpkg: RunCommand, model: MakeModel) -> None:
+    done = ortpkg("bench", model(), "--backend", "embedded", "--repeat", "2", "--rounds", "1", "--json")
+    assert [each["variant"] for each in done.json["results"]] == ["double"]
+
+
+def test_a_packed_package_runs_its_samples(ortpkg: RunCommand, packed: Path) -> None:
+    done = ortpkg("run", packed, "--backend", "embedded")
+    assert done.code == 0
+    assert "357 of 360 right" in done.out
+
+
+def test_a_packed_package_is_shown_by_the_name_that_was_given(ortpkg: RunCommand, packed: Path) -> None:
+    assert f"digits 1.0.0: universal format, {packed}" in ortpkg("inspect", packed).out
+    assert ortpkg("inspect", packed, "--json").json["root"] == str(packed)
+    assert ortpkg("verify", packed).code == 0
+    assert ortpkg("validate", packed).code == 0
+    assert ortpkg("diff", packed, DIGITS).code == 0
+
+
+def test_create_makes_a_package_of_a_model_right_here(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ortpkg("create", model()).code == 0
+    assert (
+        ortpkg("inspect", "double.ortpackage", "--json").json["component_models"][0]["variants"][0]["name"] == "double"
+    )
+
+
+def test_create_makes_a_packed_package(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
+    packed = tmp_path / "d.ortpkg"
+    assert ortpkg("create", packed, "--cpu", model(), "--json").json["root"] == str(packed)
+    assert ortpkg("verify", packed).code == 0
+    done = ortpkg("create", packed, "--cpu", model())
+    assert done.code == 4
+    assert "exists already" in done.err
