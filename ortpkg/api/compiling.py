@@ -11,6 +11,8 @@ from ortpkg.api.context_trust import check_source_model, remember_contexts
 from ortpkg.authoring.compile_variants import CompiledVariant, CompileWishes, compile_variants
 from ortpkg.errors import TrustRequiredError
 from ortpkg.package.hashing import Progress
+from ortpkg.providers.ep_registry import all_known_names
+from ortpkg.selection.wishes import ep_named
 from ortpkg.session.compile_models import CompiledModel, CompileRequest, compile_models
 
 _log = logging.getLogger(__name__)
@@ -24,8 +26,12 @@ def compile_package(
     progress: Progress | None = None,
     on_commit: Callable[[], None] = lambda: None,
 ) -> list[CompiledVariant]:
-    """Adds compiled variants to a package; see :func:`~ortpkg.authoring.compile_variants.compile_variants`."""
+    """Adds compiled variants to a package; see :func:`~ortpkg.authoring.compile_variants.compile_variants`.
+
+    UsageError for an execution provider that nobody knows.
+    """
     notify = notify or _log.warning
+    ep_named(wishes.ep, all_known_names())
     made = compile_variants(root, wishes, notify=notify, progress=progress, on_commit=on_commit)
     _remember((Path(root) / each.folder / str(each.entry.model_file) for each in made), notify)
     return made
@@ -47,9 +53,11 @@ def compile_model_files(
             remembered as made here, so it needs trust as they do.
         notify: is told what the user should know.
 
-    Raises TrustRequiredError for such a model without ``trust``, and what compile_models raises.
+    Raises TrustRequiredError for such a model without ``trust``, UsageError for an execution provider that nobody
+    knows, and what compile_models raises.
     """
     notify = notify or _log.warning
+    ep_named(request.ep, all_known_names())
     is_ours = True
     for job in request.jobs:
         try:

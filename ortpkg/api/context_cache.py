@@ -11,6 +11,8 @@ from ortpkg.errors import ModelError, quoted
 from ortpkg.package.model_file import why_no_model
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.ep_context_cache import CacheOutcome
+from ortpkg.providers.ep_registry import all_known_names
+from ortpkg.selection.wishes import ep_named
 from ortpkg.session.compile_models import find_ep_device
 from ortpkg.session.explain_context_cache import CacheQuestion, explain_context_cache
 
@@ -50,8 +52,12 @@ def explain_variant(
 
 
 def explain_model(model: Path, ep: str, device: str | None = None) -> CacheAnswer:
-    """What a session on a model file would find in the cache, on an EP of this machine."""
-    return _answer(model.name, CacheQuestion(model=model, ep_device=find_ep_device(ep, device)))
+    """What a session on a model file would find in the cache, on an EP of this machine.
+
+    UsageError for an execution provider that nobody knows.
+    """
+    known = ep_named(ep, all_known_names())
+    return _answer(model.name, CacheQuestion(model=model, ep_device=find_ep_device(known, device)))
 
 
 def _answer(what: str, question: CacheQuestion) -> CacheAnswer:

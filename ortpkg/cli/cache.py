@@ -20,13 +20,14 @@ from ortpkg.cli.parameters import (
     VariantOption,
 )
 from ortpkg.cli.rendering import Column, Output
-from ortpkg.ep_names import resolve_ep_name, short_ep_names
+from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.quantities import nbytes_text, parse_nbytes
+from ortpkg.selection.wishes import ep_named
 
 if TYPE_CHECKING:
     from ortpkg.api.context_cache import CacheAnswer
-    from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache
+    from ortpkg.providers.ep_context_cache import CachedContext, CacheOutcome, EpContextCache
 
 
 class Action(StrEnum):
@@ -79,8 +80,7 @@ def _list(ep: str | None, output: Output) -> int:
     cache = EpContextCache(context_cache_directory())
     found = cache.damaged()
     flawed = {each.key for each in found}
-    own = (each for each in cache.entries() if ep is None or each.descriptor.ep == resolve_ep_name(ep))
-    entries = [each for each in own if each.key not in flawed]
+    entries = [each for each in _entries_of(cache, ep) if each.key not in flawed]
     damaged, leftovers = (found, cache.leftovers()) if ep is None else ([], [])
     if output.is_json:
         rows = [
@@ -149,7 +149,7 @@ def _clear(ep: str | None, keep: str | None, output: Output) -> int:
         count = damaged + cache.prune(most_nbytes)
     else:
         damaged, leftovers = (_drop_damaged(cache), cache.drop_leftovers()) if ep is None else (0, 0)
-        gone = [each for each in cache.entries() if ep is None or each.descriptor.ep == resolve_ep_name(ep)]
+        gone = _entries_of(cache, ep)
         for each in gone:
             cache.drop(each.key)
         count = len(gone) + damaged
@@ -160,6 +160,17 @@ def _clear(ep: str | None, keep: str | None, output: Output) -> int:
         beside = f"; and {_files(leftovers)}" if leftovers else ""
         output.line(f"{count} context{'' if count == 1 else 's'} deleted{of_these}{beside}")
     return ExitCode.DONE
+
+
+def _entries_of(cache: EpContextCache, ep: str | None) -> list[CachedContext]:
+    """The contexts of an execution provider, or all. UsageError for a name that nobody knows."""
+    from ortpkg.providers.ep_registry import all_known_names  # as above
+
+    entries = cache.entries()
+    if ep is None:
+        return list(entries)
+    name = ep_named(ep, {*all_known_names(), *(each.descriptor.ep for each in entries)})
+    return [each for each in entries if each.descriptor.ep == name]
 
 
 def _files(count: int) -> str:

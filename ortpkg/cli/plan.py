@@ -123,10 +123,12 @@ def _session(
         backend = "embedded" if ep is None else "auto"
     if component is not None or variant is not None:
         raise UsageError(f"{quoted(model)} is a model, not a package: it has no components or variants to choose from")
-    from ortpkg.ep_names import CPU_EP, resolve_ep_name
+    from ortpkg.ep_names import CPU_EP
+    from ortpkg.providers.ep_registry import all_known_names
+    from ortpkg.selection.wishes import ep_named
     from ortpkg.session.inference_session import InferenceSession
 
-    name = CPU_EP if ep is None else resolve_ep_name(ep)
+    name = CPU_EP if ep is None else ep_named(ep, all_known_names())
     return InferenceSession(model, options, [name], backend=None if backend == "auto" else backend)
 
 

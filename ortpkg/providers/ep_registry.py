@@ -142,8 +142,13 @@ def _name_clash(plugin: Plugin) -> str:
     return f"{plugin} is not used: the name is a built-in one"
 
 
+def all_known_names() -> tuple[str, ...]:
+    """Full names of all execution providers that this machine has a factory for, usable or not."""
+    return tuple(dict.fromkeys((*BUILT_IN_FACTORIES, *NAMED_FACTORIES, *plugin_names())))
+
+
 def _unknown_message(asked: str, name: str, backend: str | None) -> str:
-    known = tuple(dict.fromkeys((*BUILT_IN_FACTORIES, *NAMED_FACTORIES, *plugin_names())))
+    known = all_known_names()
     where = f" on backend {quoted(backend)}" if backend else " here"
     suggestion = suggest_ep_name(asked, known)
     hint = f"; did you mean {suggestion!r}?" if suggestion and suggestion != name else ""

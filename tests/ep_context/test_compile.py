@@ -124,7 +124,7 @@ def test_a_failed_compile_leaves_the_package_as_it_was(package: Path, machine: P
 @pytest.mark.parametrize(
     ("wishes", "error", "said"),
     [
-        ({"ep": "NoSuchExecutionProvider"}, NoSuitableVariantError, "there is no execution provider 'NoSuch"),
+        ({"ep": "NoSuchExecutionProvider"}, UsageError, "there is no execution provider 'NoSuch"),
         ({"ep": "prepack", "device": "npu"}, NoSuitableVariantError, "has no npu on this machine; it has cpu"),
         ({"ep": "prepack", "component": "modle"}, UnknownComponentError, "did you mean 'model'"),
         ({"ep": "prepack", "variants": ["plian"]}, UnknownComponentError, "did you mean 'plain'"),
