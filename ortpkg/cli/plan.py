@@ -11,6 +11,7 @@ import typer
 
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
+from ortpkg.cli.plan_costs import copies_json, policies_json, print_memories, print_policies
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, NoSuitableVariantError, UsageError, quoted
@@ -59,12 +60,22 @@ def command(
     show_memory: Annotated[
         bool, typer.Option("--memory", help="Peak, and where each value lies and how long it lives.")
     ] = False,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--partition", metavar="P", help="Who gets which nodes: first-come (default), or cost (shows both)."
+        ),
+    ] = "first-come",
+    costs: Annotated[
+        str | None, typer.Option("--costs", metavar="FILE", help="With --partition cost: what things cost, as JSON.")
+    ] = None,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Show how a model would run: who runs which nodes, in which order, with which kernels, in which memory."""
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
+    _choose_policy(options, policy, costs)
     model = chosen_package(model, output)
     with _session(model, component, variant, ep, backend, options) as session:
         plan = session.get_plan()
@@ -74,6 +85,7 @@ def command(
     if as_json:
         output.json("plan", _plan_json(plan))
         return ExitCode.DONE
+    print_policies(plan, output)
     _print_partitions(plan, output)
     for graph in _with_subgraphs(plan.graph):
         _print_graph(graph, output, show_nodes=show_nodes, show_memory=show_memory)
@@ -95,6 +107,16 @@ def _session_options(level: str, dimensions: Sequence[str]) -> SessionOptions:
             raise UsageError(f"--dim takes NAME=SIZE, such as batch=8, not {quoted(text)}")
         options.add_free_dimension_override_by_name(name, int(size))
     return options
+
+
+def _choose_policy(options: SessionOptions, policy: str, costs: str | None) -> None:
+    from ortpkg.session.partition_entries import PARTITION_COSTS_ENTRY, PARTITION_POLICIES, PARTITION_POLICY_ENTRY
+
+    if policy not in PARTITION_POLICIES:
+        raise UsageError(f"--partition is one of {', '.join(PARTITION_POLICIES)}, not {quoted(policy)}")
+    options.add_session_config_entry(PARTITION_POLICY_ENTRY, policy)
+    if costs is not None:
+        options.add_session_config_entry(PARTITION_COSTS_ENTRY, costs)
 
 
 def _verify_dimensions(fixed: Iterable[str], plan: SessionPlan) -> None:
@@ -186,6 +208,7 @@ def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_mem
     kernels = ", ".join(f"{count} {kernel}" for kernel, count in graph.kernel_counts.items())
     output.line(f"{where}: {len(graph.nodes)} steps; kernels: {kernels or 'none'}", style="bold", hang="  ")
     output.line(_memory_summary(graph), hang="")
+    print_memories(graph, output)
     if show_nodes:
         columns = [Column("step", is_numeric=True), Column("operator"), Column("node", drops=2)]
         columns += [Column("provider", drops=4, short=short_ep_names), Column("kernel")]
@@ -253,6 +276,7 @@ def _plan_json(plan: SessionPlan) -> dict[str, Any]:
             }
             for partition in plan.partitions
         ],
+        "policies": policies_json(plan),
         "graphs": [_graph_json(graph) for graph in _with_subgraphs(plan.graph)],
     }
 
@@ -265,6 +289,8 @@ def _graph_json(graph: GraphPlan) -> dict[str, Any]:
         "unshared_nbytes": graph.unshared_nbytes,
         "weight_nbytes": graph.weight_nbytes,
         "unknown_count": graph.unknown_count,
+        "peak_nbytes_by_memory": dict(graph.peaks),
+        "copies": copies_json(graph),
         "steps": [
             {
                 "step": node.step,

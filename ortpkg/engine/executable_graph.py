@@ -46,7 +46,7 @@ class ExecutableGraph:
         entry: the gate as a context manager, of no effect where there is none.
         traces_runs: whether the first run of a new signature is traced for a pattern (dynamic shapes).
         no_views: what a frame without a workspace has for views.
-        allocate_block, copy_within: of the providers' allocators.
+        memories: those of the session; ``allocate_block`` and ``copy_within`` are of their allocators.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class ExecutableGraph:
         self.entry: AbstractContextManager[None] = nullcontext() if gate is None else gate
         self.no_views = empty_views(len(plan.values))
         self.instructions = make_instructions(plan, allocation, computes)
-        self._memories = Memories({}) if memories is None else memories
-        self.allocate_block = self._memories.allocate
-        self.copy_within = self._memories.copy
+        self.memories = Memories({}) if memories is None else memories
+        self.allocate_block = self.memories.allocate
+        self.copy_within = self.memories.copy
         self._execute = execute
         self._template: list[Value] = [None] * (len(plan.values) + 1)
         for index, constant in constants.items():

@@ -1,4 +1,4 @@
-"""Partitions a graph among execution providers: first come, first served.
+"""Partitions a graph among execution providers: first come, first served, or by cost where a session asks for that.
 
 Source: the partitioning article (requirements P06 to P14, P18). Each provider is asked in order what it can run of the
 nodes. A capability without a meta definition assigns one node; with one it is a sub-graph that becomes a single fused
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from ortpkg.engine.device_copies import copy_kernel_def, is_copy
 from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
+from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.transformers.insert_cast import widen_nodes, widenable_nodes, widened_types
 from ortpkg.errors import (
     CompileError,
@@ -81,42 +82,52 @@ class PartitionResult:
     Attributes:
         partitions: in order of assignment, the main graph's first.
         fused: the compiled partition behind each fused node.
+        choices: per graph, what both policies give, where cost decides.
     """
 
     partitions: tuple[Partition, ...]
     fused: Mapping[Node, FusedKernel]
+    choices: tuple[PartitionChoice, ...] = ()
 
 
-def partition_graph(graph: Graph, providers: Sequence[ExecutionProvider], *, graph_path: str = "") -> PartitionResult:
+def partition_graph(
+    graph: Graph, providers: Sequence[ExecutionProvider], *, graph_path: str = "", policy: CostPolicy | None = None
+) -> PartitionResult:
     """Assigns every node of ``graph`` (which it changes) and of its sub-graphs to one of ``providers``.
 
     Args:
         graph: the graph, shapes and types inferred.
         providers: in order of priority; the last takes what is left.
         graph_path: where the graph lies in its model, for messages.
+        policy: decides by cost; None for first come, first served.
 
     Raises:
         CompileError: a provider compiles a wrong number of nodes, or fails.
         ExecutionProviderError: a capability breaks the contract.
     """
-    return _partition_with_subgraphs(graph, providers, graph_path, {})
+    return _partition_with_subgraphs(graph, providers, graph_path, {}, policy)
 
 
 def _partition_with_subgraphs(
-    graph: Graph, providers: Sequence[ExecutionProvider], graph_path: str, counted: dict[str, set[int]]
+    graph: Graph,
+    providers: Sequence[ExecutionProvider],
+    graph_path: str,
+    counted: dict[str, set[int]],
+    policy: CostPolicy | None,
 ) -> PartitionResult:
     """``counted``: provider → identities of the constants that it reads, as far as they were seen."""
-    own = _Partitioner(graph, providers, graph_path, counted).partition()
-    partitions, fused = list(own.partitions), dict(own.fused)
+    own = _Partitioner(graph, providers, graph_path, counted, policy).partition()
+    partitions, fused, choices = list(own.partitions), dict(own.fused), list(own.choices)
     for node in graph.nodes:
         if node in own.fused:
             continue
         for attribute, subgraph in node.subgraphs.items():
             path = f"{graph_path}/{node.name}.{attribute}" if graph_path else f"{node.name}.{attribute}"
-            inner = _partition_with_subgraphs(subgraph, providers, path, counted)
+            inner = _partition_with_subgraphs(subgraph, providers, path, counted, policy)
             partitions += inner.partitions
             fused.update(inner.fused)
-    return PartitionResult(partitions=tuple(partitions), fused=fused)
+            choices += inner.choices
+    return PartitionResult(partitions=tuple(partitions), fused=fused, choices=tuple(choices))
 
 
 def find_kernels(
@@ -161,8 +172,14 @@ class _Claims:
 
 class _Partitioner:
     def __init__(
-        self, graph: Graph, providers: Sequence[ExecutionProvider], graph_path: str, counted: dict[str, set[int]]
+        self,
+        graph: Graph,
+        providers: Sequence[ExecutionProvider],
+        graph_path: str,
+        counted: dict[str, set[int]],
+        policy: CostPolicy | None,
     ) -> None:
+        self._policy = policy
         self._graph = graph
         self._providers = providers
         self._path = graph_path
@@ -171,10 +188,29 @@ class _Partitioner:
         self._fused: dict[Node, FusedKernel] = {}
 
     def partition(self) -> PartitionResult:
+        chosen, choice = ({}, None) if self._policy is None else self._choose(self._policy)
         for provider in self._providers:
+            own = [index for index, name in chosen.items() if name == provider.name and self._graph.has_node(index)]
+            for index in own:
+                self._graph.assign(self._graph.node(index), "")
+                del chosen[index]
             self._place(provider)
         self._place_left_over()
-        return PartitionResult(partitions=tuple(self._partitions), fused=self._fused)
+        choices = () if choice is None else (choice,)
+        return PartitionResult(partitions=tuple(self._partitions), fused=self._fused, choices=choices)
+
+    def _choose(self, policy: CostPolicy) -> tuple[dict[int, str], PartitionChoice | None]:
+        """Gives all nodes to those whom cost gives them: each provider is then asked about its own alone."""
+        viewer = GraphViewer(self._graph, topological_order(self._graph))
+
+        def ask(provider: ExecutionProvider) -> list[tuple[int, ...]]:
+            claims = [claim.node_indices for claim in _capabilities(provider, viewer, self._types_of)]
+            return [*claims, *((index,) for index in sorted(self._wanted_in_float32(provider)))]
+
+        chosen, choice = policy.choose(self._graph, self._path, ask)
+        for index, name in chosen.items():
+            self._graph.assign(self._graph.node(index), name)
+        return dict(chosen), choice
 
     def _place_left_over(self) -> None:
         """What nobody claimed is the last provider's (P14)."""
@@ -197,13 +233,17 @@ class _Partitioner:
 
     def _insert_casts(self, provider: ExecutionProvider) -> bool:
         """Puts nodes into float32 that ``provider`` left, and would take so; whether there are any."""
+        wanted = self._wanted_in_float32(provider)
+        return bool(wanted and widen_nodes(self._graph, wanted))
+
+    def _wanted_in_float32(self, provider: ExecutionProvider) -> set[int]:
         candidates = widenable_nodes(self._graph)
         if not candidates:
-            return False
+            return set()
         viewer = GraphViewer(self._graph, topological_order(self._graph))
         with guard(provider, "say which nodes it runs"):
             wanted = set(provider.nodes_for_float32(viewer, lambda node: widened_types(self._types_of(node))))
-        return bool(widen_nodes(self._graph, candidates & wanted))
+        return candidates & wanted
 
     def _types_of(self, node: Node) -> Mapping[str, ElementType]:
         return constraint_types(self._graph, node)

@@ -189,6 +189,13 @@ class ExecutionProvider:
         names = ", ".join(quoted(each.node.name) for each in fused_nodes)
         raise CompileError(f"{self.name} claims {names} as fused, but has no compile()", ep_name=self.name)
 
+    def estimate_node_s(self, node: Node, operations: int) -> float | None:  # noqa: ARG002 - part of the interface
+        """What a run of ``node`` takes on it, in seconds, for partitioning by cost; None where it does not know.
+
+        ``operations``: how many multiplications and additions the node is, counted from its shapes.
+        """
+        return None
+
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
         """Where the backend really runs the fused node of that name; empty: all of it on this provider's device."""
         return ()

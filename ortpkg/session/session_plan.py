@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue, ByteSize
+from ortpkg.engine.device_copies import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.execution_plan import ABSENT, NodeStep
 from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.memory_pattern import Buffer, MemoryPatternGroup, least_possible_peak, trace_static_shapes
+from ortpkg.engine.partition_policy import PartitionChoice
+from ortpkg.graph.graph import ONNX_DOMAIN
 from ortpkg.session.session_state import SessionState
 
 
@@ -27,7 +30,8 @@ class PlannedNode:
         step: when it runs.
         name, op_type, domain: the node; ``domain`` is "" for ONNX's own.
         provider: the execution provider that runs it.
-        kernel: what computes it: the family of our kernel, "onnx.reference", or "compiled" for a fused partition.
+        kernel: what computes it: the family of our kernel, "onnx.reference", "compiled" for a fused partition, "copy"
+            for what crosses between memories.
         inputs, outputs: value names; "" for one left out.
     """
 
@@ -69,6 +73,26 @@ class PlannedValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCopy:
+    """A value that crosses between the CPU's memory and one that the CPU cannot read, once per run of its graph.
+
+    Attributes:
+        step: when.
+        value: what is copied, under the name that it has before.
+        source, target: the memories.
+        nbytes: None where only a run can tell.
+        duration_s: what it takes, as the memory's allocator says; None where the size is unknown.
+    """
+
+    step: int
+    value: str
+    source: str
+    target: str
+    nbytes: int | None
+    duration_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphPlan:
     """The plan of one graph.
 
@@ -81,6 +105,8 @@ class GraphPlan:
         unshared_nbytes: what the same values would take without any sharing.
         weight_nbytes: of its initializers.
         unknown_count: planned values whose size only a run can tell; they are in no figure here.
+        peaks: memory → its part of ``peak_nbytes``, for each that holds a value.
+        copies: values that cross between memories, in order.
         subgraphs: those of its nodes.
     """
 
@@ -92,6 +118,8 @@ class GraphPlan:
     unshared_nbytes: int
     weight_nbytes: int
     unknown_count: int
+    peaks: Mapping[str, int]
+    copies: tuple[PlannedCopy, ...] = ()
     subgraphs: tuple[GraphPlan, ...] = ()
 
     @property
@@ -114,12 +142,14 @@ class SessionPlan:
         partitions: which provider runs what, in order of assignment.
         graph: the main graph's plan.
         symbolic_dimensions: names of dimensions that the model declares, those that the options fix included.
+        choices: per graph, what both policies of partitioning give, where cost decides.
     """
 
     providers: tuple[str, ...]
     partitions: tuple[Partition, ...]
     graph: GraphPlan
     symbolic_dimensions: tuple[str, ...]
+    choices: tuple[PartitionChoice, ...] = ()
 
 
 def describe_plan(state: SessionState, providers: tuple[str, ...]) -> SessionPlan:
@@ -129,6 +159,7 @@ def describe_plan(state: SessionState, providers: tuple[str, ...]) -> SessionPla
         partitions=state.partitions,
         graph=_graph_plan(state.executable, ""),
         symbolic_dimensions=state.symbolic_dimensions,
+        choices=state.choices,
     )
 
 
@@ -152,11 +183,38 @@ def _graph_plan(executable: ExecutableGraph, path: str) -> GraphPlan:
         unshared_nbytes=sum(value.nbytes or 0 for value in shared),
         weight_nbytes=sum(value.nbytes or 0 for value in values if value.kind is AllocKind.ALLOCATE_STATICALLY),
         unknown_count=sum(value.nbytes is None for value in shared),
+        peaks={
+            location.name: pattern.peak_size
+            for location, pattern in zip(patterns.locations, patterns.patterns, strict=True)
+        },
+        copies=tuple(
+            _planned_copy(executable, number, step)
+            for number, step in enumerate(plan.steps)
+            if step.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST} and step.kernel.domain == ONNX_DOMAIN
+        ),
         subgraphs=tuple(
             _graph_plan(subgraph.executable, f"{path}/{names[index]}.{attribute}".lstrip("/"))
             for (index, attribute), subgraph in executable.subgraphs.items()
         ),
     )
+
+
+def _planned_copy(executable: ExecutableGraph, number: int, step: NodeStep) -> PlannedCopy:
+    plan = executable.plan
+    (source,), (target,) = step.inputs, step.outputs
+    size = _planned_size(executable.allocation.values[target].size)
+    return PlannedCopy(
+        step=number,
+        value=plan.values.name_of(source),
+        source=plan.locations[source].name,
+        target=plan.locations[target].name,
+        nbytes=size,
+        duration_s=None if size is None else executable.memories.copy_s(step.device, size),
+    )
+
+
+def _planned_size(size: ByteSize | None) -> int | None:
+    return size.nbytes if size is not None and size.is_static else None
 
 
 def _order(executable: ExecutableGraph) -> list[int]:
@@ -188,6 +246,8 @@ def _kernel_text(step: NodeStep) -> str:
         return "onnx.reference"
     if module == "engine.fused_kernel":
         return "compiled"
+    if module == "engine.device_copies":
+        return "copy"
     return module.removeprefix("kernels.")
 
 
@@ -204,7 +264,7 @@ def _planned_value(executable: ExecutableGraph, patterns: MemoryPatternGroup, in
         kind=planned.alloc_kind,
         device=planned.location.name,
         buffer=plan.values.name_of(planned.reused_buffer),
-        nbytes=planned.size.nbytes if planned.size is not None and planned.size.is_static else None,
+        nbytes=_planned_size(planned.size),
         size=_size_text(planned.size),
         offset=None if pattern is None or not _is_laid_out(planned) else pattern.offset_of(planned.reused_buffer),
         first_step=counter.starts[0] if counter.starts else 0,

@@ -19,6 +19,7 @@ from ortpkg.engine.graph_partitioner import (
     PartitionResult,
     partition_graph,
 )
+from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.transformers import TransformLevel
 from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
@@ -45,6 +46,7 @@ from ortpkg.session.options import (
     ExecutionMode,
     SessionOptions,
 )
+from ortpkg.session.partition_entries import partition_costs
 from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context
 
 
@@ -57,6 +59,7 @@ class SessionState:
         partitions: which provider runs what.
         executable: the planned main graph.
         symbolic_dimensions: names of dimensions that the model declares, those that the options fix included.
+        choices: per graph, what both policies of partitioning give, where cost decides.
         threads: of parallel execution; None where it is sequential.
         releases: what to call when the session closes, in order.
     """
@@ -65,6 +68,7 @@ class SessionState:
     partitions: tuple[Partition, ...]
     executable: ExecutableGraph
     symbolic_dimensions: tuple[str, ...]
+    choices: tuple[PartitionChoice, ...] = ()
     threads: ThreadPoolExecutor | None = None
     releases: tuple[Callable[[], None], ...] = ()
 
@@ -145,7 +149,9 @@ def _create(
     verify_types(model.graph)
     transform(model, (TransformLevel.BASIC,), options.graph_optimization_level, transform_context(providers), added)
     options.check_not_cancelled()
-    result = partition_graph(model.graph, providers)
+    costs = partition_costs(options.config_entries)
+    policy = None if costs is None else CostPolicy(model.graph, providers, costs)
+    result = partition_graph(model.graph, providers, policy=policy)
     _check_cpu_fallback(result, options)
     if ep_context.enable:
         dump_ep_context_model(model, result.fused, providers, ep_context)
@@ -162,6 +168,7 @@ def _create(
         partitions=result.partitions,
         executable=executable,
         symbolic_dimensions=symbolic_dimensions,
+        choices=result.choices,
         threads=threads,
         releases=tuple(planner.releases),
     )

@@ -104,3 +104,32 @@ def test_a_node_nobody_can_run_is_named(ortpkg: RunCommand, tmp_path: Path) -> N
     done = ortpkg("plan", path)
     assert done.code == 5
     assert "'Magic' of domain 'nobody', opset 3" in done.err
+
+
+@pytest.mark.requirement("M03")
+def test_both_policies_of_partitioning_are_shown_with_their_costs(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
+    costs = tmp_path / "costs.json"
+    costs.write_text(
+        '{"providers": {"openvino": {"seconds_per_node": 0.001, "seconds_per_operation": 0},'
+        ' "cpu": {"seconds_per_node": 0.5, "seconds_per_operation": 0}}}'
+    )
+    words = ("plan", model(), "--ep", "openvino", "--costs", costs)
+    done = ortpkg(*words, "--partition", "cost")
+    assert done.code == 0
+    assert "first-come" in done.out
+    assert "OpenVINOExecutionProvider stated" in done.out
+    (choice,) = ortpkg(*words, "--partition", "cost", "--json").json["policies"]
+    assert choice["cost"]["nodes"] == {"OpenVINOExecutionProvider": 1}
+    assert choice["cost"]["compute_s"] == pytest.approx(0.001)
+    costs.write_text(costs.read_text().replace("0.001", "0.9"))
+    (choice,) = ortpkg(*words, "--partition", "cost", "--json").json["policies"]
+    assert choice["first_come"]["nodes"] == {"OpenVINOExecutionProvider": 1}
+    assert (choice["cost"]["nodes"], choice["differs"]) == ({"CPUExecutionProvider": 1}, True)
+    assert ortpkg(*words, "--json").json["policies"] == []
+
+
+def test_a_policy_of_partitioning_that_there_is_not_is_wrong_usage(ortpkg: RunCommand, model: MakeModel) -> None:
+    done = ortpkg("plan", model(), "--partition", "cheap")
+    assert (done.code, "--partition is one of first-come, cost" in done.err) == (2, True)

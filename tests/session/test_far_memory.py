@@ -15,6 +15,7 @@ from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
 from ortpkg.session.options import ExecutionMode
+from ortpkg.session.session_plan import describe_plan
 from ortpkg.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of, session_of
 from tests.session.far_devices import FarCompilingProvider, FarDevice, FarKernelProvider
@@ -417,3 +418,27 @@ def test_constants_are_folded_without_the_kernels_of_far_devices() -> None:
     far = Far(text, ["Neg", "Add"], compiles=(False, False))
     far.assert_as_on_cpu(x=X)
     assert "Neg" not in [step.op_type for step in far.state.executable.plan.steps]
+
+
+@KINDS
+@pytest.mark.requirement("D08", "M01", "M24")
+def test_plan_weighs_and_shows_each_copy(compiles: Sequence[bool]) -> None:
+    far = Far(CHAIN, ["Neg", "Mul"], ["Exp"], compiles=compiles)
+    far.one.seconds_per_copy, far.one.seconds_per_byte = 0.5, 0.25
+    graph = describe_plan(far.state, ()).graph
+    ways = [(copy.source, copy.target, copy.nbytes) for copy in graph.copies]
+    assert ways == [
+        ("Cpu", "One:0", 24),
+        ("One:0", "Cpu", 24),
+        ("Cpu", "Two:0", 24),
+        ("Two:0", "Cpu", 24),
+        ("Cpu", "One:0", 24),
+        ("One:0", "Cpu", 24),
+        ("Cpu", "Two:0", 24),
+        ("Two:0", "Cpu", 24),
+    ]
+    assert [copy.duration_s for copy in graph.copies[:2]] == [6.5, 6.5]
+    assert graph.kernel_counts["copy"] == 8
+    assert graph.nodes[graph.copies[0].step].provider == "OneExecutionProvider"
+    assert set(graph.peaks) == {"Cpu", "One:0", "Two:0"}
+    assert sum(graph.peaks.values()) == graph.peak_nbytes
