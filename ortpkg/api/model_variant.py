@@ -232,6 +232,7 @@ class ModelVariant:
         from ortpkg.api.context_trust import context_gate
         from ortpkg.api.lost_device import may_fall_back, session_on
         from ortpkg.api.option_policy import provider_options_of
+        from ortpkg.api.partition_records import state_measured_costs
         from ortpkg.providers.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
 
@@ -252,6 +253,7 @@ class ModelVariant:
             trust=self._trust,
             has_own_options=sess_options is not None,
         )
+        state_measured_costs(options, self._package, self.info, verdict.ep_device)
         devices = [(verdict.ep_device, provider_options)]
         on_cpu = (
             partial(InferenceSession, path, options, check_contexts=gate, is_confined=True)

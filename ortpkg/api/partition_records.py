@@ -1,0 +1,46 @@
+"""What ``ortpkg bench`` measured, as costs for a session that partitions by cost and is told none."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ortpkg.api.policy_pipeline import offer_for, records_of
+from ortpkg.ep_names import CPU_EP
+from ortpkg.selection.measurements import device_key
+from ortpkg.session.partition_entries import COST, PARTITION_COSTS_ENTRY, PARTITION_POLICY_ENTRY
+
+if TYPE_CHECKING:
+    from ortpkg.devices.hardware import EpDevice
+    from ortpkg.package.package_info import PackageInfo, VariantInfo
+    from ortpkg.session.options import SessionOptions
+
+_EMBEDDED = "embedded"
+
+
+def state_measured_costs(
+    options: SessionOptions, package: PackageInfo, variant: VariantInfo, ep_device: EpDevice
+) -> None:
+    """Adds to ``options`` how long the variant takes here on ``ep_device``, and on the embedded CPU provider.
+
+    Nothing where cost does not decide, where the caller states costs, and where nothing was measured, or not as this
+    machine is now.
+    """
+    entries = options.config_entries
+    if entries.get(PARTITION_POLICY_ENTRY) != COST or PARTITION_COSTS_ENTRY in entries or ep_device.ep_name == CPU_EP:
+        return
+    component = package.component(variant.component_name)
+    assert component is not None
+    offer, machine = offer_for(component, (ep_device.ep_name,), None)
+    records = records_of(package, offer, machine)
+    if records is None or records.stale_reason:
+        return
+    asked = (ep_device.ep_name, ep_device.backend, device_key(ep_device, offer.ep_devices))
+    measured = {
+        each.ep_name: {"model_s": each.p50_s}
+        for each in records.measurements
+        if (each.component_name, each.variant_name) == (variant.component_name, variant.name)
+        and ((each.ep_name, each.backend, each.device) == asked or (each.ep_name, each.backend) == (CPU_EP, _EMBEDDED))
+    }
+    if measured:
+        options.add_session_config_entry(PARTITION_COSTS_ENTRY, json.dumps({"providers": measured}))
