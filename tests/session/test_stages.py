@@ -122,9 +122,7 @@ def test_stages_run_in_order_and_sub_graphs_are_planned_before_the_graph_around_
 
     spied(session_state, "infer_types", lambda _model: "infer")
     spied(transformation, "infer_types", lambda _model: "infer")
-    spied(
-        transformation, "apply_transformers", lambda _model, level, _context: f"transform {TransformLevel(level).name}"
-    )
+    spied(transformation, "apply_transformers", lambda _model, level, *_: f"transform {TransformLevel(level).name}")
     spied(session_state, "partition_graph", lambda *_: "partition")
     spied(graph_planner, "create_execution_plan", planned)
     create_session_state(load_model(model_of(BRANCHES)), options_of(), [CPUExecutionProvider()])
