@@ -273,9 +273,9 @@ class ModelPackage:
         from ortpkg.selection.release_selector import select_as_release
 
         start_s = time.perf_counter()
-        view = release_view(self.info, component.name, policy)
+        view = release_view(self.info, component, policy)
         selection = select_as_release(
-            component,
+            replace(component, variants=(*component.variants, *view.more)) if view.more else component,
             offer.ep_devices,
             policy=policy,
             hardware=offer.hardware,

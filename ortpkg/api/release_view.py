@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ortpkg.errors import PackageError, PackageFormatError, Severity
-from ortpkg.package.frozen import EMPTY
-from ortpkg.package.metadata_format import MANIFEST
-from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo
+from ortpkg.errors import PackageError, PackageFormatError, Severity, quoted
+from ortpkg.package.package_info import ComponentInfo, Constraints, PackageInfo, VariantInfo
+from ortpkg.package.path_resolver import is_inside
 from ortpkg.package.reader import open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31 as COMPAT_1_31
+from ortpkg.package.release_1_27 import read_as_1_27
 from ortpkg.selection.policies import ONNXRUNTIME_1_31
 
 
@@ -20,20 +21,21 @@ class ReleaseView:
 
     Attributes:
         refusal: why it does not open the package; "" where it does.
-        constraints: variant → what it reads, where that is not what the variants of the package carry.
+        constraints: variant → what it reads; None where that is what the variants of the package carry.
+        more: variants that it reads besides those of the package.
     """
 
     refusal: str = ""
-    constraints: Mapping[str, Constraints] = EMPTY
+    constraints: Mapping[str, Constraints] | None = None
+    more: tuple[VariantInfo, ...] = ()
 
 
-def release_view(package: PackageInfo, component_name: str, policy: str) -> ReleaseView:
-    """The view of the release of ``policy`` (one of ``policies.RELEASE_POLICIES``).
+def release_view(package: PackageInfo, component: ComponentInfo, policy: str) -> ReleaseView:
+    """The view of the release of ``policy`` (one of ``policies.RELEASE_POLICIES``) of a component of ``package``.
 
-    onnxruntime 1.31's is found out by reading the package again by its rules. Of 1.27 it is known what it makes of a
-    package that ortpkg reads by its strict rules; what those refuse counts as refused.
+    It is found out by reading the package again as that release does.
     """
-    return _component_view(package) if policy == ONNXRUNTIME_1_31 else _metadata_view(package, component_name)
+    return _component_view(package) if policy == ONNXRUNTIME_1_31 else _metadata_view(package, component)
 
 
 def _component_view(package: PackageInfo) -> ReleaseView:
@@ -46,35 +48,27 @@ def _component_view(package: PackageInfo) -> ReleaseView:
     return ReleaseView()
 
 
-def _metadata_view(package: PackageInfo, component_name: str) -> ReleaseView:
-    """The metadata generation's keys are read by the strict rules alone."""
-    strict = package
-    if package.compat is not None:
-        try:
-            strict = open_package(package.root)
-        except PackageError as error:
-            return ReleaseView(refusal=f"the package is not one that can be predicted: {_first_problem(error)}")
-    if problem := _why_1_27_refuses(strict):
-        return ReleaseView(refusal=f"onnxruntime 1.27 does not open the package: {problem}")
-    component = strict.component(component_name)
-    if strict is package or component is None:
-        return ReleaseView()
-    return ReleaseView(constraints={variant.name: variant.constraints for variant in component.variants})
+def _metadata_view(package: PackageInfo, component: ComponentInfo) -> ReleaseView:
+    read, refusals = read_as_1_27(package.root)
+    if read is None:
+        return ReleaseView(refusal=f"onnxruntime 1.27 does not open the package: {refusals[0]}")
+    (theirs,) = read.components
+    # It goes by folders: a component may have one name for it and another one for us.
+    if os.path.realpath(theirs.directory) != os.path.realpath(component.directory) and theirs.name != component.name:
+        return ReleaseView(refusal=f"onnxruntime 1.27 reads another component model, {quoted(theirs.name)}")
+    whole = package.component(component.name) or component
+    known = {variant.name for variant in whole.variants}
+    return ReleaseView(
+        constraints={variant.name: variant.constraints for variant in theirs.variants},
+        more=tuple(_confined(variant, package) for variant in theirs.variants if variant.name not in known),
+    )
 
 
-def _why_1_27_refuses(package: PackageInfo) -> str:
-    """What 1.26 and 1.27 refuse of what the strict reader takes; "" for nothing."""
-    if package.format is PackageFormat.COMPONENT:
-        return f"{MANIFEST} has no model_name"
-    if len(package.components) != 1:
-        return f"it has {len(package.components)} component models, and exactly one is allowed"
-    variants = package.components[0].variants
-    if any(variant.source.document == MANIFEST for variant in variants):
-        return f"component_models in {MANIFEST} must be a list of names"
-    for variant in variants:
-        if variant.model_path is None:
-            return f"the folder of a GenAI variant, {variant.directory.name!r}, is no model"
-    return ""
+def _confined(variant: VariantInfo, package: PackageInfo) -> VariantInfo:
+    """The release follows a model out of the package; a session here does not, so that there is none for it."""
+    path = variant.model_path
+    is_outside = path is None or not is_inside(os.path.realpath(path), str(package.root))
+    return replace(variant, model_path=None) if is_outside else variant
 
 
 def _first_problem(error: PackageError) -> str:

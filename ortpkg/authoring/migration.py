@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from ortpkg.authoring.checks.release_1_27 import why_1_27_refuses
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, PackageNotFoundError, Severity, quoted
@@ -22,6 +21,8 @@ from ortpkg.package.metadata_format import MANIFEST, METADATA
 from ortpkg.package.package_info import ComponentInfo, Constraints, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+from ortpkg.package.release_1_27 import read_as_1_27
+from ortpkg.package.sidecar import PIPELINE
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection import policies
 from ortpkg.selection.release_selector import select_as_release
@@ -164,17 +165,27 @@ def _choice(ep: str | None, device: str | None, selection: Selection) -> Release
         variant=best.variant.name if best is not None else None,
         alternatives=selection.unpredictable,
         reason=_reason(selection),
-        can_run=best is not None and (best.variant.model_path is not None or not is_component),
+        can_run=best is not None and (_names_model(best.variant) if is_component else _has_model(best.variant)),
     )
 
 
 def _reason(selection: Selection) -> str:
     if selection.best is not None:
-        if selection.best.variant.model_path is None:
+        if not _names_model(selection.best.variant):
             return "it names no model in executor_info, so that it can be selected, but not run"
+        if selection.policy == policies.ONNXRUNTIME_1_27 and not _has_model(selection.best.variant):
+            return "what it names is no file, so that it can be selected, but not run"
         return selection.best.reason
     reasons = dict.fromkeys(verdict.reason for verdict in selection.verdicts)
     return next(iter(reasons)) if len(reasons) == 1 else "no variant is for it"
+
+
+def _names_model(variant: VariantInfo) -> bool:
+    return variant.model_path is not None
+
+
+def _has_model(variant: VariantInfo) -> bool:
+    return variant.model_path is not None and variant.model_path.is_file()
 
 
 def _never_selected(
@@ -195,14 +206,8 @@ def _never_selected(
 
 
 def _read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[str, ...]]:
-    refusals = tuple(f"{each.document}: {each.message}" for each in why_1_27_refuses(root))
-    if refusals:
-        return None, refusals
-    try:
-        return open_package(root), ()
-    except PackageError as error:
-        first = str(error).splitlines()[-1].strip()
-        return None, (f"it opens the package, which ortpkg refuses; what it does then is not foretold: {first}",)
+    package, refusals = read_as_1_27(root)
+    return package, tuple(f"{each.document}: {each.message}" for each in refusals)
 
 
 def _read_as(compat: str) -> Callable[[Path], tuple[PackageInfo | None, tuple[str, ...]]]:
@@ -218,19 +223,20 @@ def _read_as(compat: str) -> Callable[[Path], tuple[PackageInfo | None, tuple[st
 
 
 def _ignored_by_1_27(package: PackageInfo) -> Iterator[str]:
-    if package.has_pipeline:
-        yield "pipeline.json"
-    if package.format is PackageFormat.UNIVERSAL:
+    if (package.root / PIPELINE).exists():
+        yield PIPELINE
+    strict = _strictly(package)
+    if strict is not None and strict.format is PackageFormat.UNIVERSAL:
         yield "schema_version, components and variants: the keys for later releases"
     for what in ("session_options", "provider_options"):
-        if names := [each.name for each in _variants(package) if getattr(each, what)]:
+        if strict is not None and (names := [each.name for each in _variants(strict) if getattr(each, what)]):
             yield f"{what} of {listed(names)}"
     yield from _ignored_architecture(package, "is never matched")
 
 
 def _ignored_by_1_31(package: PackageInfo) -> Iterator[str]:
-    if (package.root / "pipeline.json").exists():
-        yield "pipeline.json"
+    if (package.root / PIPELINE).exists():
+        yield PIPELINE
     strict = _strictly(package)
     if strict is not None and strict.format is PackageFormat.UNIVERSAL:
         yield "model_name, component_models and model_variants: the keys for earlier releases"

@@ -48,6 +48,7 @@ class DocumentLimits:
         number_length: characters of one number, as written.
         repeated_keys: an object may have a key twice; the last one counts, in the place of the first.
         text_after_nul: a NUL byte ends the document, whatever follows.
+        drops_what_is_deeper: what is nested deeper than ``depth`` is checked, and the number 0 stands in its place.
     """
 
     nbytes: int = 32 * 1024 * 1024
@@ -57,6 +58,7 @@ class DocumentLimits:
     number_length: int = 128
     repeated_keys: bool = False
     text_after_nul: bool = False
+    drops_what_is_deeper: bool = False
 
 
 DEFAULT_LIMITS = DocumentLimits()
@@ -66,6 +68,7 @@ _FOR_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]|,', re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _NEITHER_BRACKET_NOR_QUOTE = bytes(byte for byte in range(256) if byte not in b'[]{}"\\')
+_BRACKETS = frozenset("[]{}")
 _ONE_KIND_OF_BRACKET = bytes.maketrans(b"{}", b"[]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -170,6 +173,8 @@ def _parse_json(data: bytes, document: str, limits: DocumentLimits) -> Any:
         data = data.partition(b"\0")[0]
     text = _decode(data, document)
     if not _is_small(data, limits):
+        if limits.drops_what_is_deeper:
+            text = _without_depth(text, document, limits)
         _check_size(text, document, limits)
     return _parse(text, document, limits)
 
@@ -223,6 +228,31 @@ def _check_size(text: str, document: str, limits: DocumentLimits) -> None:
             _fail(finding(DOCUMENT_TOO_LARGE, document, f"is nested deeper than {limits.depth} levels"))
         if values > limits.values or tokens > limits.values * _MOST_TOKENS_PER_VALUE:
             _fail(finding(DOCUMENT_TOO_LARGE, document, f"holds more than {limits.values} values"))
+
+
+def _without_depth(text: str, document: str, limits: DocumentLimits) -> str:
+    """``text`` with 0 for each object and array that is nested deeper than ``limits.depth``, from the inside out."""
+    pieces: list[str] = []
+    openings: list[int] = []
+    end = 0
+    for match in _TOKEN.finditer(text):
+        bracket = match.group()
+        if bracket not in _BRACKETS:
+            continue
+        pieces += (text[end : match.start()], bracket)
+        end = match.end()
+        if bracket in "[{":
+            openings.append(len(pieces) - 1)
+        elif openings:
+            start = openings.pop()
+            if len(openings) >= limits.depth:
+                flat = "".join(pieces[start:])
+                value = _load(flat, document, plain_decoder(limits.number_length))
+                if _ESCAPED_SURROGATE.search(flat):
+                    _check_strings(value, document, limits.string_length)
+                    _check_replaced_strings(flat, document)
+                pieces[start:] = ["0"]
+    return "".join(pieces) + text[end:]
 
 
 _REPEATED = object()

@@ -87,6 +87,7 @@ COMPONENT_RULES = ReleaseRules(
     constraints_of=lambda variant: variant.component_constraints,
     selecting_ep=_selecting_ep,
     without_ep="",
+    names_end_at_nul=True,
     exposes_cpu=False,
     judge=_judge,
     order=_written_order,

@@ -106,6 +106,7 @@ METADATA_RULES = ReleaseRules(
     constraints_of=lambda variant: variant.constraints,
     selecting_ep=_selecting_ep,
     without_ep="onnxruntime 1.27 is given no EP but the CPU's, and selects nothing then",
+    names_end_at_nul=False,
     exposes_cpu=True,
     judge=_judge,
     order=_seen_order,

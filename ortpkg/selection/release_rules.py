@@ -64,6 +64,7 @@ class ReleaseRules:
         constraints_of: the constraints that it reads; None where the variant has no keys that it reads.
         selecting_ep: of the EPs that an application asks for, in order, the one that counts; None if it takes none.
         without_ep: what it says where it takes none.
+        names_end_at_nul: whether it finds the selected variant again by a name that ends at a NUL.
         exposes_cpu: whether the CPU EP is known with its device.
         judge: its rules for one variant.
         order: of variants with what the release reads of each: in which order they win among equal scores.
@@ -76,6 +77,7 @@ class ReleaseRules:
     constraints_of: Callable[[VariantInfo], Constraints | None]
     selecting_ep: Callable[[Sequence[str]], str | None]
     without_ep: str
+    names_end_at_nul: bool
     exposes_cpu: bool
     judge: Callable[[Constraints, SelectingEp, JointCompatibilityOf], ReleaseJudgement]
     order: Callable[[Mapping[str, Constraints]], list[str]]

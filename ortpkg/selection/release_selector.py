@@ -62,7 +62,8 @@ def select_as_release(
         hardware: what the machine has.
         compatibility: an EP factory's rating of a compatibility string on EP devices of one EP together.
         eps: the EPs that an application asks for, in its order; aliases are understood.
-        constraints: variant → what the release reads of it, where that is not what the variants carry.
+        constraints: variant → what the release reads of it, of all that it reads; None where that is what the variants
+            carry.
         refusal: why the release does not even open the package; "" where it does.
         notes: carried into the warnings.
 
@@ -75,7 +76,8 @@ def select_as_release(
     ordered = order_devices(ep_devices, POLICIES["default"], hardware)
     asked = _full_names(eps, component, ordered)
     stated = {
-        each.name: (constraints or {}).get(each.name) or rules.constraints_of(each) for each in component.variants
+        each.name: rules.constraints_of(each) if constraints is None else constraints.get(each.name)
+        for each in component.variants
     }
     name = rules.selecting_ep(asked)
     ep = None if name is None else _selecting_ep(name, ordered, rules)
@@ -83,7 +85,7 @@ def select_as_release(
         _judge(variant, stated[variant.name], ep, rules, compatibility, refusal) for variant in component.variants
     ]
     eligible = _in_order([each for each in judged if each.judgement.code is None], stated, rules)
-    if eligible and (reason := _why_ambiguous(eligible[0].variant, component)):
+    if eligible and rules.names_end_at_nul and (reason := _why_ambiguous(eligible[0].variant, component)):
         judged = [_rejected(variant, ReasonCode.PACKAGE_REFUSED, reason) for variant in component.variants]
         eligible = []
     best_score = max((each.judgement.score for each in eligible), default=0)

@@ -119,7 +119,10 @@ def test_what_a_release_does_not_open_it_does_not_select_from(write_package: Wri
     selection = package.select(policy="onnxruntime-1.27", ep="azure")
     (verdict,) = selection.verdicts
 
-    assert verdict.reason == "onnxruntime 1.27 does not open the package: manifest.json has no model_name"
+    assert verdict.reason == (
+        "onnxruntime 1.27 does not open the package: "
+        "manifest.json: has no model_name, which must be a text that is not empty"
+    )
     with pytest.raises(NoSuitableVariantError, match="PACKAGE_REFUSED"):
         package.best_variant(policy="onnxruntime-1.27", ep="azure")
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ortpkg import ModelPackage, validate
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.migration import OTHER_EP, ReleaseReport, migrate_check
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.errors import PackageNotFoundError, UsageError
+from ortpkg.errors import PackageFormatError, PackageNotFoundError, UsageError
+from ortpkg.package.reader import open_package
 from tests.authoring.conftest import ModelMaker
 
 CPU, CUDA, AZURE = "CPUExecutionProvider", "CUDAExecutionProvider", "AzureExecutionProvider"
@@ -140,3 +144,130 @@ def test_refuses_what_is_no_package_and_an_ep_that_nobody_knows(tmp_path: Path, 
         migrate_check(tmp_path)
     with pytest.raises(UsageError, match="there is no execution provider 'cudaa'"):
         migrate_check(root, eps=["cudaa"])
+
+
+def _written(root: Path, files: dict[str, Any]) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return root
+
+
+_AZURE_VARIANT = {"model_file": "model.onnx", "constraints": {"ep": AZURE}}
+
+
+@pytest.mark.parametrize(
+    ("files", "variant"),
+    [
+        pytest.param(
+            {"models/c/metadata.json": {"model_variants": {"a:b": _AZURE_VARIANT}}, "models/c/a:b/model.onnx": b""},
+            "a:b",
+            id="a-name-that-windows-does-not-have",
+        ),
+        pytest.param(
+            {
+                "models/c/metadata.json": {
+                    "model_variants": {"v": {**_AZURE_VARIANT, "model_file": "../../../other.onnx"}}
+                },
+                "models/c/v/x": b"",
+                "other.onnx": b"",
+            },
+            "v",
+            id="a-path-that-comes-back",
+        ),
+        pytest.param(
+            {
+                "models/c/metadata.json": {
+                    "model_variants": {"v": {"model_file": "model.onnx", "constraints": {"ep": AZURE, "device": 1}}}
+                },
+                "models/c/v/model.onnx": b"",
+            },
+            "v",
+            id="a-device-that-is-no-text",
+        ),
+    ],
+)  # fmt: skip
+def test_what_we_refuse_and_1_27_opens_is_foretold(tmp_path: Path, files: dict[str, Any], variant: str) -> None:
+    root = _written(tmp_path, {"manifest.json": {"model_name": "m"}, **files})
+    with pytest.raises(PackageFormatError):
+        open_package(root)
+
+    older = migrate_check(root)[0]
+
+    assert older.opens
+    assert chosen(older)[AZURE, None] == variant
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        pytest.param(
+            {
+                "models/c/metadata.json": {"model_variants": {"v": {"file": "a.onnx"}}},
+                "models/c/v/a.onnx": b"",
+                "models/c/v/b.onnx": b"",
+            },
+            "has 2 ONNX files in 'v', and names none of them",
+            id="the-drafts-key-does-not-choose",
+        ),
+        pytest.param(
+            {"models/c/metadata.json": {"model_variants": {"v": {"model_file": "v/a.onnx"}}}, "models/c/v/a.onnx": b""},
+            "has no model file 'v/a.onnx'",
+            id="nothing-is-relative-to-the-component",
+        ),
+        pytest.param(
+            {"models/c/metadata.json": {"model_variants": {"v": {}}}, "models/c/v": b""},
+            "has no folder 'v' that can be read: Not a directory",
+            id="a-file-is-no-folder",
+        ),
+    ],
+)  # fmt: skip
+def test_refusals_of_1_27_are_those_of_its_policy_too(tmp_path: Path, files: dict[str, Any], message: str) -> None:
+    root = _written(tmp_path, {"manifest.json": {"model_name": "m"}, **files})
+
+    (refusal,) = migrate_check(root)[0].refusals
+
+    assert message in refusal
+    findings = validate(root, targets=["onnxruntime-1.27"])
+    assert [message in each.message for each in findings if each.rule == "ORT701"] == [True]
+    with contextlib.suppress(PackageFormatError):  # where we open it
+        selection = ModelPackage(root).select(policy="onnxruntime-1.27", ep="azure")
+        assert all(message in verdict.reason for verdict in selection.verdicts)
+
+
+def test_1_27_reads_no_manifest_beside_metadata_of_the_root(tmp_path: Path) -> None:
+    files = {
+        "manifest.json": {"model_name": "m", "component_models": {"c": {"model_variants": {}}}},
+        "metadata.json": {"model_variants": {"v": _AZURE_VARIANT}},
+        "v/model.onnx": b"",
+    }
+    older = migrate_check(_written(tmp_path, files))[0]
+
+    assert older.opens
+    assert chosen(older)[AZURE, None] == "v"
+
+
+def test_1_27_has_no_limits_of_ours(tmp_path: Path) -> None:
+    deep = b"[" * 5000 + b"]" * 5000
+    metadata = b'{"unknown": ' + deep + b', "model_variants": ' + json.dumps({"v": _AZURE_VARIANT}).encode() + b"}"
+    root = _written(
+        tmp_path,
+        {"manifest.json": {"model_name": "m"}, "models/c/metadata.json": metadata, "models/c/v/model.onnx": b""},
+    )
+
+    assert migrate_check(root)[0].opens
+    (tmp_path / "models/c/metadata.json").write_bytes(metadata.replace(b"[]", b"[,]"))
+    assert not migrate_check(root)[0].opens
+
+
+def test_a_variant_whose_model_is_no_file_can_be_selected_by_1_27_and_not_run(tmp_path: Path) -> None:
+    variants = {"v\0x": {"model_file": "", "constraints": {"ep": AZURE}}}
+    files = {
+        "manifest.json": {"model_name": "m"},
+        "models/c/metadata.json": {"model_variants": variants},
+        "models/c/v/model.onnx": b"",
+    }
+    choices = {each.ep: each for each in migrate_check(_written(tmp_path, files))[0].choices}
+
+    assert choices[AZURE].variant == "v\0x"
+    assert (choices[AZURE].can_run, "no file" in choices[AZURE].reason) == (False, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -175,6 +176,11 @@ DISCOVERY_CASES: tuple[Case, ...] = (
         "also beside a manifest",
         {"manifest.json": "{", "metadata.json": _GOOD, "v/model.onnx": Model(1.0)},
     ),
+    _runs(
+        "metadata-root-mode-drafts",
+        "whatever that says",
+        {"manifest.json": _manifest(component_models={"c": {}}), "metadata.json": _GOOD, "v/model.onnx": Model(1.0)},
+    ),
     _fails(
         "metadata-root-mode-empty",
         "there, no variants are no error",
@@ -261,6 +267,59 @@ FILE_CASES: tuple[Case, ...] = (
         _one({"model_file": "../../../../outside.onnx", **_CONSTRAINTS}, {"v": Folder()})
         | {"../outside.onnx": Model(1.0)},
     ),
+    _fails(
+        "metadata-file-relative-to-component",
+        "a model_file is never relative to the component",
+        _one({"model_file": "v/model.onnx", **_CONSTRAINTS}, {"v/model.onnx": Model(1.0)}),
+        "file path does not exist",
+    ),
+    _fails(
+        "metadata-file-draft-key-beside-two",
+        "so that the key file does not choose among several models",
+        _one({"file": "a.onnx", **_CONSTRAINTS}, {"v/a.onnx": Model(1.0), "v/b.onnx": Model(2.0)}),
+        _SEVERAL_FILES,
+    ),
+    *(
+        _fails(
+            f"metadata-file-ends-with-{name}",
+            "a file is no directory",
+            _one({"model_file": f"model.onnx{end}", **_CONSTRAINTS}, {"v/model.onnx": Model(1.0)}),
+            "file path does not exist",
+        )
+        for name, end in (("slash", "/"), ("dot", "/."))
+    ),
+    _fails(
+        "metadata-directory-is-file",
+        "a file is no directory of a variant",
+        _one(_CONSTRAINTS, {"v": Model(1.0)}),
+        "filesystem error",
+        code=6,
+    ),
+    *(
+        _fails(
+            f"metadata-loop-beside-{name}",
+            "where the model is looked for, every link is followed, and one in a circle ends it",
+            _one(_CONSTRAINTS, {"v/model.onnx": Model(1.0), f"v/{name}": Link(name)}),
+            "Too many levels of symbolic links",
+            code=6,
+        )
+        for name in ("loop.onnx", "loop.txt")
+    ),
+    _runs(
+        "metadata-loop-beside-named",
+        "where the model is named, nothing is looked for",
+        _one(metadata_variant(), {"v/model.onnx": Model(1.0), "v/loop.onnx": Link("loop.onnx")}),
+    ),
+    _runs(
+        "metadata-dangling-beside",
+        "a link that leads nowhere is no model",
+        _one(_CONSTRAINTS, {"v/model.onnx": Model(1.0), "v/dangling.onnx": Link("nowhere")}),
+    ),
+    _runs(
+        "metadata-file-hidden",
+        "a name that is an extension has none",
+        _one(_CONSTRAINTS, {"v/model.onnx": Model(1.0), "v/.onnx": Model(2.0)}),
+    ),
     _runs(
         "metadata-file-symlink-out",
         "nor a link",
@@ -330,4 +389,29 @@ SELECT_CASES: tuple[Case, ...] = (
     ),
 )
 
-METADATA_CASES: tuple[Case, ...] = (*MANIFEST_CASES, *DISCOVERY_CASES, *FILE_CASES, *SELECT_CASES)
+_DEEP = "[" * 300 + "]" * 300
+
+
+def _text(value: str) -> dict[str, Content]:
+    """metadata.json with a value that nobody reads."""
+    return _package(_manifest(), f'{{"unknown": {value}, "model_variants": {json.dumps(_GOOD["model_variants"])}}}')
+
+
+JSON_CASES: tuple[Case, ...] = (
+    _runs("metadata-json-deep", "depth has no limit", _text(_DEEP)),
+    _fails("metadata-json-deep-wrong", "and is read", _text(_DEEP.replace("[]", "[,]")), _NO_METADATA),
+    _runs("metadata-json-deep-text", "texts there may hold anything", _text(_DEEP.replace("[]", '["]}\\""]'))),
+    _fails("metadata-json-deep-surrogate", "but Unicode", _text(_DEEP.replace("[]", '["\\ud800"]')), _NO_METADATA),
+    _runs("metadata-json-long-number", "numbers may be long", _text("0." + "0" * 5000 + "1")),
+    _fails("metadata-json-large-number", "but not too large", _text("1e999"), _NO_METADATA),
+    _fails(
+        "metadata-json-surrogate-replaced",
+        "what a later equal key replaces is read",
+        _text('{"k": "\\ud800", "k": 1}'),
+        _NO_METADATA,
+    ),
+    _runs("metadata-json-repeated", "the last of equal keys counts", _text('1, "model_variants": 1')),
+    _runs("metadata-json-nul", "a NUL ends the document", _package(_manifest(), json.dumps(_GOOD) + "\0x")),
+)
+
+METADATA_CASES: tuple[Case, ...] = (*MANIFEST_CASES, *DISCOVERY_CASES, *FILE_CASES, *SELECT_CASES, *JSON_CASES)

@@ -64,12 +64,19 @@ def _until_nul(text: str) -> str:
     return text.partition("\0")[0]
 
 
-def disagreement(release: Release, root: Path, component: str | None = None, eps: Eps = Eps()) -> str:  # noqa: B008
+def disagreement(
+    release: Release,
+    root: Path,
+    component: str | None = None,
+    eps: Eps = Eps(),  # noqa: B008
+    *,
+    compat: str = COMPAT,
+) -> str:
     """In what the release and our reader differ over the package at ``root``; "" if in nothing."""
     theirs = release.walk(Walk(root=str(root), component=component, eps=eps, session=False))
     they_open = opened_by_the_release(theirs)
     try:
-        package = open_package(root, compat=COMPAT)
+        package = open_package(root, compat=compat)
     except PackageError as error:
         return "" if they_open is None else f"the release opens it, we say: {error}"
     if they_open is None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
-from ortpkg.authoring.checks.release_1_27 import Refusal, why_1_27_refuses
 from ortpkg.authoring.rules import release_rules
 from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
 from ortpkg.ep_names import CPU_EP
@@ -18,6 +17,7 @@ from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageFormat, VariantInfo
 from ortpkg.package.reader import check_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31 as COMPAT_1_31
+from ortpkg.package.release_1_27 import Refusal, why_1_27_refuses
 from ortpkg.package.rules import Rule
 
 

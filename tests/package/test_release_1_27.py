@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.authoring.checks.release_1_27 import why_1_27_refuses
+from ortpkg.package.release_1_27 import why_1_27_refuses
 from tests.interop.case import Case
 from tests.interop.metadata_cases import METADATA_CASES, SELECT_CASES
 from tests.interop.packages import Tree, write_tree
@@ -15,7 +15,7 @@ from tests.interop.packages import Tree, write_tree
 
 def _refuses_the_package(case: Case) -> bool:
     """Whether the release ends with an error for every caller: not for lack of a variant for the EPs asked for."""
-    return case.refused is not None and case not in SELECT_CASES
+    return case.refused is not None and case not in SELECT_CASES and not case.refused.text.startswith("No suitable")
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in METADATA_CASES])
