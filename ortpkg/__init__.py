@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         get_compatibility_info_from_model_bytes,
         get_device,
         get_ep_devices,
+        get_hardware_device_ep_incompatibility_details,
         get_hardware_devices,
         get_model_compatibility_for_ep_devices,
         get_version_string,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     )
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.initializer_places import OrtExternalInitializerInfo
+    from ortpkg.session.lora_adapter import AdapterFormat, LoraAdapter
     from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
     from ortpkg.session.model_compiler import ModelCompiler
     from ortpkg.session.node_args import ModelMetadata, NodeArg
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         OrtAllocatorType,
         OrtCompileApiFlags,
         OrtCompiledModelCompatibility,
+        OrtDeviceEpIncompatibilityReason,
         OrtDeviceMemoryType,
         OrtDeviceVendorId,
         OrtExecutionProviderDevicePolicy,
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
 
 #: Public name → the module that has it.
 _LAZY: dict[str, str] = {
+    "AdapterFormat": "ortpkg.session.lora_adapter",
     "ComponentModel": "ortpkg.api.model_package",
     "CustomOp": "ortpkg.kernels.custom_ops",
     "DedupReport": "ortpkg.authoring.dedup",
@@ -92,6 +96,7 @@ _LAZY: dict[str, str] = {
     "GraphTransformer": "ortpkg.engine.transformers",
     "IOBinding": "ortpkg.session.ort_value",
     "InferenceSession": "ortpkg.session.inference_session",
+    "LoraAdapter": "ortpkg.session.lora_adapter",
     "ModelCompiler": "ortpkg.session.model_compiler",
     "ModelMetadata": "ortpkg.session.node_args",
     "ModelPackage": "ortpkg.api.model_package",
@@ -102,6 +107,7 @@ _LAZY: dict[str, str] = {
     "OrtArenaCfg": "ortpkg.session.memory_info",
     "OrtCompileApiFlags": "ortpkg.session.onnxruntime_enums",
     "OrtCompiledModelCompatibility": "ortpkg.session.onnxruntime_enums",
+    "OrtDeviceEpIncompatibilityReason": "ortpkg.session.onnxruntime_enums",
     "OrtDeviceMemoryType": "ortpkg.session.onnxruntime_enums",
     "OrtDeviceVendorId": "ortpkg.session.onnxruntime_enums",
     "OrtEpDevice": "ortpkg.session.ort_ep_device",
@@ -138,6 +144,7 @@ _LAZY: dict[str, str] = {
     "get_compatibility_info_from_model_bytes": "ortpkg.session.environment",
     "get_device": "ortpkg.session.environment",
     "get_ep_devices": "ortpkg.session.environment",
+    "get_hardware_device_ep_incompatibility_details": "ortpkg.session.environment",
     "get_hardware_devices": "ortpkg.session.environment",
     "get_model_compatibility_for_ep_devices": "ortpkg.session.environment",
     "get_version_string": "ortpkg.session.environment",
@@ -166,6 +173,7 @@ _LAZY: dict[str, str] = {
 }
 
 __all__ = [
+    "AdapterFormat",
     "ComponentModel",
     "CustomOp",
     "DedupReport",
@@ -175,6 +183,7 @@ __all__ = [
     "GraphTransformer",
     "IOBinding",
     "InferenceSession",
+    "LoraAdapter",
     "ModelCompiler",
     "ModelMetadata",
     "ModelPackage",
@@ -185,6 +194,7 @@ __all__ = [
     "OrtArenaCfg",
     "OrtCompileApiFlags",
     "OrtCompiledModelCompatibility",
+    "OrtDeviceEpIncompatibilityReason",
     "OrtDeviceMemoryType",
     "OrtDeviceVendorId",
     "OrtEpDevice",
@@ -227,6 +237,7 @@ __all__ = [
     "get_compatibility_info_from_model_bytes",
     "get_device",
     "get_ep_devices",
+    "get_hardware_device_ep_incompatibility_details",
     "get_hardware_devices",
     "get_model_compatibility_for_ep_devices",
     "get_version_string",

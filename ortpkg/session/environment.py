@@ -11,15 +11,17 @@ import platform
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import CPU_EP, RELEASE_EPS
-from ortpkg.errors import ExecutionProviderError, ModelNotFoundError, UsageError, quoted
+from ortpkg.errors import ExecutionProviderError, ModelError, UsageError, quoted
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.plugins import Plugin, register_plugin, unregister_plugin
 from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
-from ortpkg.session.onnxruntime_enums import OrtCompiledModelCompatibility
+from ortpkg.session.onnxruntime_enums import OrtCompiledModelCompatibility, OrtDeviceEpIncompatibilityReason
 from ortpkg.session.ort_ep_device import OrtEpDevice, OrtHardwareDevice, as_ep_device, offered_ep_devices
 from ortpkg.version import __version__
 
@@ -98,6 +100,20 @@ def unregister_execution_provider_library(registration_name: str) -> None:
     unregister_plugin(plugin.name)
 
 
+def get_hardware_device_ep_incompatibility_details(ep_name: str, device: OrtHardwareDevice) -> dict[str, Any]:
+    """Why an execution provider cannot use a device: ``reasons_bitmask`` (0: it can), ``notes``, ``error_code``.
+
+    Raises UnknownExecutionProviderError for a name that nothing here has.
+    """
+    factory = find_factory(ep_name)
+    reason, notes = OrtDeviceEpIncompatibilityReason.NONE, None
+    if not factory.is_available():
+        reason, notes = OrtDeviceEpIncompatibilityReason.MISSING_DEPENDENCY, f"{factory.backend} is not installed"
+    elif all(offer.device != device.hardware for offer in factory.get_supported_devices(probe().hardware)):
+        reason, notes = OrtDeviceEpIncompatibilityReason.DEVICE_INCOMPATIBLE, f"{ep_name} does not offer it"
+    return {"reasons_bitmask": int(reason), "notes": notes, "error_code": 0}
+
+
 def get_model_compatibility_for_ep_devices(
     ep_devices: Sequence[OrtEpDevice | EpDevice], compatibility_info: str
 ) -> OrtCompiledModelCompatibility:
@@ -121,27 +137,27 @@ def get_model_compatibility_for_ep_devices(
 def get_compatibility_info_from_model(model_path: str, ep_type: str) -> str | None:
     """The compatibility string that a compiled model carries for an EP; None where it has none.
 
-    Raises UsageError for an empty path or name, ModelFileError for a file that is missing or no model.
+    Raises UsageError for an empty path or name, and for a file that is missing or no model.
     """
     if not model_path or not ep_type:
         raise UsageError("a path of a model and the name of an execution provider are needed")
-    # onnx and numpy: only where a model is read
-    from pathlib import Path
-
-    from ortpkg.graph.onnx_reader import load_model
-
-    if not Path(model_path).is_file():
-        raise ModelNotFoundError(f"there is no model {quoted(model_path)}")
-    return load_model(model_path).metadata_props.get(f"{_COMPATIBILITY_KEY}{ep_type}")
+    return _stated_compatibility(Path(model_path), ep_type)
 
 
 def get_compatibility_info_from_model_bytes(model: bytes, ep_type: str) -> str | None:
     """:func:`get_compatibility_info_from_model` for a serialized model."""
     if not model or not ep_type:
         raise UsageError("a serialized model and the name of an execution provider are needed")
+    return _stated_compatibility(model, ep_type)
+
+
+def _stated_compatibility(source: Path | bytes, ep_type: str) -> str | None:
     from ortpkg.graph.onnx_reader import load_model  # onnx and numpy: only where a model is read
 
-    return load_model(model).metadata_props.get(f"{_COMPATIBILITY_KEY}{ep_type}")
+    try:
+        return load_model(source).metadata_props.get(f"{_COMPATIBILITY_KEY}{ep_type}")
+    except ModelError as error:  # onnxruntime's is a RuntimeError here, whatever is wrong with the model
+        raise UsageError(f"the model cannot be read: {error}") from error
 
 
 def _registered_eps() -> list[str]:

@@ -32,6 +32,7 @@ from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.session.added_transformers import added_transformers
 from ortpkg.session.feeds import FeedCheck, check_output_names
+from ortpkg.session.lora_adapter import fed_with_adapters
 from ortpkg.session.model_loading import load_for_session
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
 from ortpkg.session.options import (
@@ -163,6 +164,8 @@ class InferenceSession:
         """
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
+        if run_options is not None and run_options.active_adapters:
+            input_feed = fed_with_adapters(input_feed, run_options.active_adapters)
         feeds = self._check_feeds(input_feed)
         control = self._run_control(run_options)
         if self._direct is not None:

@@ -106,3 +106,13 @@ class OrtCompiledModelCompatibility(IntEnum):
     EP_SUPPORTED_OPTIMAL = 1
     EP_SUPPORTED_PREFER_RECOMPILATION = 2
     EP_UNSUPPORTED = 3
+
+
+class OrtDeviceEpIncompatibilityReason(IntEnum):
+    """Why an execution provider cannot use a device; several reasons are a sum."""
+
+    NONE = 0
+    DRIVER_INCOMPATIBLE = 1
+    DEVICE_INCOMPATIBLE = 2
+    MISSING_DEPENDENCY = 4
+    UNKNOWN = -(1 << 31)

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.session.known_attributes import KnownAttributesOnly
 from ortpkg.session.onnxruntime_enums import ExecutionOrder
 from ortpkg.session.option_additions import OptionAdditions
+
+if TYPE_CHECKING:
+    from ortpkg.session.lora_adapter import LoraAdapter
 
 #: Config entry: "1" proves every plan at session creation (slow for large models; tests always do).
 VERIFY_PLAN_ENTRY = "ortpkg.verify_plan"
@@ -138,6 +141,18 @@ class RunOptions(KnownAttributesOnly):
     memory_limit_nbytes: int | None = None
     timeout_s: float | None = None
     _config_entries: dict[str, str] = field(default_factory=dict, repr=False)
+    _adapters: list[LoraAdapter] = field(default_factory=list, repr=False, compare=False)
+
+    def add_active_adapter(self, adapter: LoraAdapter) -> None:
+        """Runs with the adapter's tensors in place of the defaults of inputs; what is fed besides comes before them."""
+        if not hasattr(adapter, "parameters"):
+            raise TypeError(f"an adapter is a LoraAdapter, not {type(adapter).__name__}")
+        self._adapters.append(adapter)
+
+    @property
+    def active_adapters(self) -> tuple[LoraAdapter, ...]:
+        """What :meth:`add_active_adapter` added."""
+        return tuple(self._adapters)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry of the run. InvalidSessionOptionError for an empty or too long key or value."""

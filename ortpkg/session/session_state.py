@@ -49,6 +49,10 @@ from ortpkg.session.options import (
 from ortpkg.session.partition_entries import partition_costs
 from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context
 
+#: Config entries of ONNX Runtime: the file, beside the optimized model, for initializers of at least so many bytes.
+_OPTIMIZED_DATA_ENTRY = "session.optimized_model_external_initializers_file_name"
+_OPTIMIZED_DATA_SIZE_ENTRY = "session.optimized_model_external_initializers_min_size_in_bytes"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
@@ -197,7 +201,15 @@ def _write_optimized_model(model: Model, options: SessionOptions, result: Partit
             "see the ep.context_enable entry for models with compiled contexts",
             key="optimized_model_filepath",
         )
-    save_model(model, options.optimized_model_filepath)
+    data_name = options.config_entries.get(_OPTIMIZED_DATA_ENTRY)
+    size = options.config_entries.get(_OPTIMIZED_DATA_SIZE_ENTRY) or "1024"
+    if not (size.isascii() and size.isdigit()):
+        raise InvalidSessionOptionError(
+            f"{_OPTIMIZED_DATA_SIZE_ENTRY} is a number of bytes, not {quoted(size)}", key=_OPTIMIZED_DATA_SIZE_ENTRY
+        )
+    save_model(
+        model, options.optimized_model_filepath, external_data=data_name or None, smallest_external_nbytes=int(size)
+    )
 
 
 def _thread_pool(options: SessionOptions) -> ThreadPoolExecutor | None:

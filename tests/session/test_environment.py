@@ -14,7 +14,8 @@ import onnx
 import pytest
 
 import ortpkg
-from ortpkg.errors import ExecutionProviderError, ModelError, UsageError
+from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, UsageError
 from ortpkg.session.environment import global_thread_pool_sizes
 from tests.session.conftest import model_of, session_of
 
@@ -60,6 +61,17 @@ def test_hardware_devices_include_the_cpu() -> None:
     assert ortpkg.OrtHardwareDeviceType.CPU in {device.type for device in ortpkg.get_hardware_devices()}
 
 
+def test_why_a_provider_cannot_use_a_device() -> None:
+    (cpu, *_) = [each for each in ortpkg.get_hardware_devices() if each.type is ortpkg.OrtHardwareDeviceType.CPU]
+    details = ortpkg.get_hardware_device_ep_incompatibility_details("CPUExecutionProvider", cpu)
+    assert details == {"reasons_bitmask": 0, "notes": None, "error_code": 0}
+    other = ortpkg.OrtHardwareDevice(HardwareDevice(type=DeviceType.NPU, name="somebody else's"))
+    details = ortpkg.get_hardware_device_ep_incompatibility_details("CPUExecutionProvider", other)
+    assert details["reasons_bitmask"] == ortpkg.OrtDeviceEpIncompatibilityReason.DEVICE_INCOMPATIBLE
+    with pytest.raises(UnknownExecutionProviderError):
+        ortpkg.get_hardware_device_ep_incompatibility_details("", cpu)
+
+
 def test_device_is_the_cpu() -> None:
     assert ortpkg.get_device() == "CPU"
 
@@ -92,9 +104,9 @@ def test_compatibility_string_of_no_model(tmp_path: Path) -> None:
         ortpkg.get_compatibility_info_from_model("", "AcmeEP")
     with pytest.raises(UsageError):
         ortpkg.get_compatibility_info_from_model_bytes(b"data", "")
-    with pytest.raises(ModelError, match="there is no model"):
+    with pytest.raises(UsageError, match=r"none\.onnx"):
         ortpkg.get_compatibility_info_from_model(str(tmp_path / "none.onnx"), "AcmeEP")
-    with pytest.raises(ModelError):
+    with pytest.raises(UsageError, match="cannot be read"):
         ortpkg.get_compatibility_info_from_model_bytes(b"this is no model", "AcmeEP")
 
 

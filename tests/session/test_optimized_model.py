@@ -11,7 +11,7 @@ import pytest
 
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import GraphOptimizationLevel
-from tests.session.conftest import model_of, options_of
+from tests.session.conftest import RESIDUAL, model_of, options_of
 
 IMAGE = """g (float[N,2,5,5] x) => (float[N,2,5,5] y) <float[2,2,1,1] w = {1, -2, 0.5, 3}, float low = {0},
   float high = {6}, float[2] b = {0.5, -1}>"""
@@ -85,3 +85,17 @@ def test_written_attention_runs_in_onnxruntime(mask: str, biased: bool, tmp_path
     assert ("Attention" in {node.op_type for node in written.graph.node}) is (mask != "2, 1, 1, 3")
     np.testing.assert_allclose(again, ours, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-5)
+
+
+def test_larger_initializers_go_into_the_file_that_an_entry_names(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "optimized.onnx"
+    path.parent.mkdir()
+    for size, is_moved in (("256", True), ("257", False)):
+        options = options_of(optimized_model_filepath=str(path))
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", f"{size}.bin")
+        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", size)
+        model = model_of(RESIDUAL).SerializeToString()
+        with InferenceSession(model, options) as session, InferenceSession(path) as written:
+            feeds = {"x": np.ones((1, 8), np.float32)}
+            np.testing.assert_array_equal(written.run(None, feeds)[0], session.run(None, feeds)[0])
+        assert (path.with_name(f"{size}.bin").stat().st_size >= 256) is is_moved
