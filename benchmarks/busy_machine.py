@@ -45,7 +45,7 @@ def measure(path: Path, *, rounds: int) -> dict[str, float]:
     sessions = {
         "one thread": open_ours(path, 1),
         "all threads": open_ours(path, cores),
-        "our choice": ortpkg.InferenceSession(path),
+        "our choice": ortpkg.InferenceSession(path, providers=["cpu"]),
         "onnxruntime": open_theirs(path, cores),
     }
     times: dict[str, list[float]] = {name: [] for name in sessions}

@@ -54,7 +54,7 @@ def node_overhead_s(nodes: int) -> tuple[float, float]:
 
     options = ortpkg.SessionOptions()
     options.intra_op_num_threads = 1
-    with ortpkg.InferenceSession(chain(nodes), options) as session:
+    with ortpkg.InferenceSession(chain(nodes), options, providers=["cpu"]) as session:
         session.run(None, feeds)
         whole = shortest(lambda: session.run(None, feeds))
     addition = shortest(additions)

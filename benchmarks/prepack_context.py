@@ -61,7 +61,7 @@ def compare(path: Path, budget_s: float) -> None:
         context = Path(folder) / "model_ctx.onnx"
         make_context(path, context)
         time.sleep(_SETTLING_S)
-        plain = ortpkg.InferenceSession(path)
+        plain = ortpkg.InferenceSession(path, providers=["cpu"])
         compiled = ortpkg.InferenceSession(context, providers=[PREPACK_EP])
         feeds = feeds_of(path, plain)
         for mine, theirs in zip(compiled.run(None, feeds), plain.run(None, feeds), strict=True):
@@ -73,7 +73,7 @@ def compare(path: Path, budget_s: float) -> None:
         )
         starts = time_in_turns(
             {
-                "plain": lambda: ortpkg.InferenceSession(path).close(),
+                "plain": lambda: ortpkg.InferenceSession(path, providers=["cpu"]).close(),
                 "context": lambda: ortpkg.InferenceSession(context, providers=[PREPACK_EP]).close(),
             },
             baseline="plain",

@@ -41,7 +41,7 @@ def compare(path: Path, *, with_reference: bool) -> dict[str, Timing]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
     peer = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    ours = ortpkg.InferenceSession(path)
+    ours = ortpkg.InferenceSession(path, providers=["cpu"])
     feeds = random_feeds(peer)
     for mine, theirs in zip(ours.run(None, feeds), peer.run(None, feeds), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-2, atol=5e-2)

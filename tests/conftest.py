@@ -8,3 +8,6 @@ from pathlib import Path
 
 #: What was benchmarked or put into quarantine on a developer's machine must not decide what tests see.
 os.environ["ORTPKG_STATE_DIR"] = str(Path(tempfile.gettempdir()) / f"ortpkg-tests-no-records-{os.getpid()}")
+
+#: Tests that name no execution provider are about the embedded engine, whatever is installed beside it.
+os.environ["ORTPKG_PROVIDERS"] = "CPUExecutionProvider"

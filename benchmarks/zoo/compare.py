@@ -34,7 +34,7 @@ def open_ours(path: Path, threads: int) -> Any:
 
     options = ortpkg.SessionOptions()
     options.intra_op_num_threads = threads
-    return ortpkg.InferenceSession(path, options)
+    return ortpkg.InferenceSession(path, options, providers=["cpu"])
 
 
 def open_theirs(path: Path, threads: int) -> Any:

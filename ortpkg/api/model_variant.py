@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
 from ortpkg.package.executor_info import ORT
 from ortpkg.package.model_file import why_no_model
@@ -245,7 +246,7 @@ class ModelVariant:
             options.timeout_s = limits.timeout_s
         gate = context_gate(self.info, trust=self._trust)
         if verdict.ep_device is None:
-            return InferenceSession(path, options, isolate=isolate, check_contexts=gate, is_confined=True)
+            return InferenceSession(path, options, [CPU_EP], isolate=isolate, check_contexts=gate, is_confined=True)
         provider_options = provider_options_of(
             self.info,
             self._package,
@@ -256,7 +257,7 @@ class ModelVariant:
         state_measured_costs(options, self._package, self.info, verdict.ep_device)
         devices = [(verdict.ep_device, provider_options)]
         on_cpu = (
-            partial(InferenceSession, path, options, check_contexts=gate, is_confined=True)
+            partial(InferenceSession, path, options, [CPU_EP], check_contexts=gate, is_confined=True)
             if may_fall_back(sess_options)
             else None
         )

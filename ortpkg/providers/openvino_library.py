@@ -243,8 +243,12 @@ def _ports_of(compiled: Any, inputs: Sequence[str], outputs: Sequence[str]) -> P
 
 
 def _device_of(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> str:
-    """The option's device; where that is only a type ("GPU"), the EP device's more exact name ("GPU.1")."""
-    offered = ep_devices[0].ep_options.get("device_type", "") if ep_devices else ""
+    """The option's device; where that is only a type ("GPU"), the EP device's more exact name ("GPU.1").
+
+    Several EP devices are one virtual device, whose first takes what it can (K21).
+    """
+    names = list(dict.fromkeys(filter(None, (each.ep_options.get("device_type", "") for each in ep_devices))))
+    offered = names[0] if len(names) == 1 else f"HETERO:{','.join(names)}" if names else ""
     asked = options.get("device_type", "")
     if not asked or offered.partition(".")[0] == asked:
         return offered or "CPU"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,7 +22,7 @@ from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
-from ortpkg.errors import OrtpkgError, SessionError, UsageError, quoted
+from ortpkg.errors import ExecutionProviderError, OrtpkgError, SessionError, UsageError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model_file import ModelSource
@@ -31,6 +32,7 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.session.added_transformers import added_transformers
+from ortpkg.session.default_providers import default_ep_names, may_do_without, stated_ep_names
 from ortpkg.session.feeds import FeedCheck, check_output_names
 from ortpkg.session.lora_adapter import fed_with_adapters
 from ortpkg.session.model_loading import load_for_session
@@ -47,6 +49,7 @@ from ortpkg.session.ort_value import IOBinding, OrtValue
 from ortpkg.session.placement import Placement, create_placement
 from ortpkg.session.provider_list import (
     ProviderName,
+    create_default_providers,
     create_execution_providers,
     register_execution_providers,
     requested_ep_names,
@@ -88,7 +91,8 @@ class InferenceSession:
             path_or_bytes: a model file, or a serialized model.
             sess_options: copied; later changes have no effect.
             providers: execution providers in order of priority, names or (name, options); the embedded CPU provider
-                is added last. None: the embedded CPU provider alone.
+                is added last. None: what ``ORTPKG_PROVIDERS`` names, else all that this machine supports, in the
+                built-in order (docs/adr/0021-default-providers.md).
             provider_options: options by position, where ``providers`` are plain names.
             backend: what provides the named providers here ("embedded", "openvino", "onnxruntime", a plug-in's name);
                 None: the config entry ``ortpkg.backend``, else the first that has them.
@@ -119,16 +123,36 @@ class InferenceSession:
             self._profiler = Profiler() if self._options.enable_profiling else None
             start_ns = time.perf_counter_ns()
             isolation = self._load_limits() if isolate else None
-            created = create_execution_providers(providers, provider_options, ep_devices, backend, isolation=isolation)
+            if not providers and ep_devices is None and backend is None:
+                providers = stated_ep_names()
+            is_default = not providers and ep_devices is None and backend is None
+            if is_default:
+                created = create_default_providers(default_ep_names(self._options), isolation=isolation)
+            else:
+                created = create_execution_providers(
+                    providers, provider_options, ep_devices, backend, isolation=isolation
+                )
         except BaseException as error:  # whatever it is, the session group that this session is of fails with it
             abandon_generating_groups(self._options, requested_ep_names(providers, ep_devices, backend), error)
             raise
         self._providers = register_execution_providers(created)
-        graph = model.graph
-        names, defaults = _required_and_overridable(graph)
-        self._state = create_session_state(
-            model, self._options, self._providers, self._profiler, judged_contexts=judged, transformers=added
+        create_state = partial(
+            create_session_state,
+            options=self._options,
+            profiler=self._profiler,
+            judged_contexts=judged,
+            transformers=added,
         )
+        names, defaults = _required_and_overridable(model.graph)
+        try:
+            self._state = create_state(model, providers=self._providers)
+        except ExecutionProviderError as error:
+            if not is_default or not may_do_without(error, self._providers, self._options):
+                raise
+            self._providers = register_execution_providers([])
+            model = load_for_session(path_or_bytes, self._options)
+            self._state = create_state(model, providers=self._providers)
+        graph = model.graph
         self._is_native = _computes_natively(self._state, self._providers)
         self._direct = _direct_run(self._state, self._profiler)
         self._weight_nbytes = sum(partition.weight_nbytes for partition in self._state.partitions)

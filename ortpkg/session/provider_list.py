@@ -6,14 +6,21 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP, PREPACK_EP, resolve_ep_name
-from ortpkg.errors import InvalidSessionOptionError, UnknownExecutionProviderError, quoted
+from ortpkg.errors import (
+    ExecutionProviderError,
+    InvalidSessionOptionError,
+    UnknownExecutionProviderError,
+    quoted,
+)
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, IsolatedLibrary, LoadLimits
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 from ortpkg.session.plugin_context_loader import guard_first_loads
 
 _log = logging.getLogger(__name__)
@@ -58,9 +65,10 @@ def create_execution_providers(
 
     Args:
         names: EP names (aliases are understood) or pairs of name and options; None for the backend's default, which is
-            the embedded CPU provider without a backend.
+            the embedded CPU provider without a backend (what a session has without names: ``default_providers.py``).
         provider_options: options by position, where ``names`` are plain names.
-        ep_devices: EP devices as selection found them, instead of names.
+        ep_devices: EP devices as selection found them, instead of names; those of one EP, backend and options that
+            follow each other get one provider (K21).
         backend: which backend provides the named EPs; None for the first that has them.
         isolation: run native backends in child processes, and load models there within these limits.
 
@@ -70,10 +78,24 @@ def create_execution_providers(
         InvalidSessionOptionError: options that do not fit the names.
     """
     if ep_devices is not None:
-        providers = [_from_device(device, options, isolation) for device, options in ep_devices]
+        groups = _grouped(ep_devices, one_each=isolation is not None)
+        providers = [_from_devices(devices, options, isolation) for devices, options in groups]
     else:
         pairs = _pairs(names, provider_options, backend)
         providers = [_from_name(name, options, backend, isolation) for name, options in pairs]
+    return providers
+
+
+def create_default_providers(names: Sequence[str], *, isolation: LoadLimits | None = None) -> list[ExecutionProvider]:
+    """The providers of ``names``, which nobody asked for by name: one that cannot be made is left out, and logged."""
+    providers = []
+    for name in names:
+        try:
+            providers.append(_from_name(name, {}, None, isolation))
+        except ExecutionProviderError as error:
+            _log.warning("%s is left out: %s", name, error)
+    for provider in providers[1:]:
+        provider.is_requested = provider.name != CPU_EP
     return providers
 
 
@@ -127,13 +149,33 @@ def _from_name(
         raise UnknownExecutionProviderError(
             f"{name} is not available here: its library ({quoted(factory.backend)}) is not installed", ep_name=name
         )
-    return _created(factory, [], options, isolation)
+    # A plug-in is made with the devices that it says it has; ours know their own by their options.
+    devices = [] if factory.backend in BUILT_IN_BACKENDS else factory.get_supported_devices(probe().hardware)
+    return _created(factory, devices, options, isolation)
 
 
-def _from_device(device: EpDevice, options: Mapping[str, str], isolation: LoadLimits | None) -> ExecutionProvider:
-    if device.ep_name == CPU_EP and device.backend == EMBEDDED:
-        return CPUExecutionProvider(ep_devices=[device], options=options)
-    return _created(find_factory(device.ep_name, backend=device.backend), [device], options, isolation)
+def _grouped(
+    ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]], *, one_each: bool
+) -> list[tuple[list[EpDevice], Mapping[str, str]]]:
+    """Neighbours of one EP, backend and options together; ``one_each``: a child process serves one device."""
+    groups: list[tuple[list[EpDevice], Mapping[str, str]]] = []
+    for device, options in ep_devices:
+        last, known = groups[-1] if groups else ([], {})
+        is_same = bool(last) and (last[0].ep_name, last[0].backend) == (device.ep_name, device.backend)
+        if is_same and dict(known) == dict(options) and not one_each:
+            last.append(device)
+        else:
+            groups.append(([device], options))
+    return groups
+
+
+def _from_devices(
+    devices: Sequence[EpDevice], options: Mapping[str, str], isolation: LoadLimits | None
+) -> ExecutionProvider:
+    first = devices[0]
+    if first.ep_name == CPU_EP and first.backend == EMBEDDED:
+        return CPUExecutionProvider(ep_devices=devices, options=options)
+    return _created(find_factory(first.ep_name, backend=first.backend), devices, options, isolation)
 
 
 def _created(

@@ -1,0 +1,106 @@
+"""Which execution providers a session has where nobody names any: all that the machine supports, CPU last (P11).
+
+The order is that of ``ep_names.KNOWN_EPS``, the one table of priorities. A provider is *supported* where its library is
+installed and offers a device of this machine, or where its name says for which kind of device it is and the machine has
+one. Plug-ins, and built-in providers that are there only where they are named, are not in the table (ADR 21).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from functools import cache
+
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.devices.machine_probe import probe
+from ortpkg.ep_names import CPU_EP, KNOWN_EPS, resolve_ep_name
+from ortpkg.errors import EpContextError, ExecutionProviderError, UsageError, quoted
+from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.providers.ep_context_options import CONTEXT_ENABLE
+from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.ep_registry import available_factories
+from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.onnxruntime_factory import installed_distributions
+from ortpkg.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.session.options import ExecutionMode, SessionOptions
+
+#: Environment variable: names of providers, separated by commas, in the place of the built-in list.
+PROVIDERS_VARIABLE = "ORTPKG_PROVIDERS"
+
+_log = logging.getLogger(__name__)
+
+
+def stated_ep_names() -> tuple[str, ...]:
+    """What ``ORTPKG_PROVIDERS`` names, in its order; nothing where it is not set.
+
+    Raises UsageError where it is set and names nothing.
+    """
+    text = os.environ.get(PROVIDERS_VARIABLE, "").strip()
+    names = [resolve_ep_name(part.strip()) for part in text.split(",") if part.strip()]
+    if text and not names:
+        raise UsageError(
+            f"{PROVIDERS_VARIABLE} is {quoted(text)}; it must be names of execution providers, separated by commas"
+        )
+    return tuple(dict.fromkeys(names))
+
+
+def default_ep_names(options: SessionOptions) -> tuple[str, ...]:
+    """Names of the providers of a session with ``options`` that nobody names any for, in order; CPU is last.
+
+    The CPU provider alone where the options ask for what only the embedded engine does: limits of memory and time that
+    hold without a child process, the same bits in each run, parallel execution of nodes, a model written after its
+    transformation.
+    """
+    return (CPU_EP,) if _needs_the_engine(options) else supported_ep_names()
+
+
+def may_do_without(
+    error: ExecutionProviderError, providers: Sequence[ExecutionProvider], options: SessionOptions
+) -> bool:
+    """Whether a session that failed over a provider which nobody asked for goes on with the CPU provider alone.
+
+    It closes the others and says so. Not where the embedded provider was alone, a compiled context is at fault, which
+    the model asks for, or contexts are to be made.
+    """
+    if isinstance(error, EpContextError) or options.config_entries.get(CONTEXT_ENABLE) == "1":
+        return False
+    others = [provider for provider in dict.fromkeys(providers) if not isinstance(provider, CPUExecutionProvider)]
+    for provider in others:
+        provider.close()
+    if others:
+        _log.warning("the session is on %s alone: %s", CPU_EP, error)
+    return bool(others)
+
+
+@cache
+def supported_ep_names() -> tuple[str, ...]:
+    """What this machine supports, asked once per process; CPU last."""
+    if not installed_distributions() and not OpenVinoEpFactory().is_available():
+        return (CPU_EP,)  # there is nothing to ask, and hardware need not be looked at
+    hardware = probe().hardware
+    supported = {CPU_EP}
+    for factory in available_factories(hardware).factories:
+        try:
+            offers = [] if factory.ep_name in supported else factory.get_supported_devices(hardware)
+        except ExecutionProviderError as error:
+            _log.warning("%s is left out: %s", factory.ep_name, error)
+            continue
+        if _is_supported(factory, has_device=any(each.device is not None for each in offers), offers=len(offers)):
+            supported.add(factory.ep_name)
+    return tuple(name for name in KNOWN_EPS if name in supported)
+
+
+def _is_supported(factory: EpFactory, *, has_device: bool, offers: int) -> bool:
+    """An offer without a device counts where the provider's name says what it runs on: the factory looked for that."""
+    return has_device or (offers > 0 and factory.ep_name in IMPLIED_DEVICE_TYPES)
+
+
+def _needs_the_engine(options: SessionOptions) -> bool:
+    return bool(
+        options.memory_limit_nbytes is not None
+        or options.timeout_s is not None
+        or options.use_deterministic_compute
+        or options.optimized_model_filepath
+        or options.execution_mode is ExecutionMode.ORT_PARALLEL
+    )
