@@ -91,7 +91,7 @@ def attack(seed: int, op_type: str = "") -> str | None:
         options.execution_mode = ExecutionMode.ORT_PARALLEL
         options.inter_op_num_threads = 2
     try:
-        with InferenceSession(model, options) as session:
+        with InferenceSession(model, options, ["cpu"]) as session:
             feeds = random_feeds(seed, [_input_of(declared) for declared in session.get_inputs()])
             for declared in session.get_inputs():
                 if isinstance(declared.value_type, SequenceType):
