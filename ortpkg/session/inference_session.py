@@ -150,7 +150,7 @@ class InferenceSession:
             if not is_default or not may_do_without(error, self._providers, self._options):
                 raise
             self._providers = register_execution_providers([])
-            model = load_for_session(path_or_bytes, self._options)
+            model = load_for_session(path_or_bytes, self._options, with_own_links=not is_confined)
             self._state = create_state(model, providers=self._providers)
         graph = model.graph
         self._is_native = _computes_natively(self._state, self._providers)
