@@ -12,6 +12,7 @@ from ortpkg.errors import EpContextError, InvalidGraphError, quoted
 from ortpkg.graph.ep_context import is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType, TensorType, numpy_dtype
+from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.providers.execution_provider import NodeComputeInfo
@@ -95,7 +96,8 @@ def _another_output(kernel: FusedKernel, name: str, declared: TensorType, value:
 
 
 def _shown(value: Value) -> str:
-    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+    is_tensor = isinstance(value, np.ndarray | DeviceTensor)
+    return f"{value.dtype}{list(value.shape)}" if is_tensor else type(value).__name__
 
 
 def _check(body: Graph, names: Sequence[str], values: Sequence[Value], verb: str) -> None:
@@ -110,7 +112,7 @@ def _check(body: Graph, names: Sequence[str], values: Sequence[Value], verb: str
 
 
 def _fits(declared: TensorType, array: Any) -> bool:
-    if not isinstance(array, np.ndarray) or array.dtype != numpy_dtype(declared.element_type):
+    if not isinstance(array, np.ndarray | DeviceTensor) or array.dtype != numpy_dtype(declared.element_type):
         return False
     if declared.shape is None:
         return True

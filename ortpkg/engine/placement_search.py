@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 #: So many choices are followed from node to node. The live values of most models, two or three, need far fewer.
 MOST_CHOICES = 1024
+#: Of choices that differ in nothing but cost and bytes, where a limit on memory binds.
+_MOST_OF_A_STATE = 32
 
 #: What makes the values that a graph is given, and reads those that it hands out.
 HOST = -1
@@ -141,8 +143,11 @@ class _Search:
     def __init__(self, problem: PlacementProblem, most_choices: int) -> None:
         self._problem = problem
         self._most_choices = most_choices
-        self._limited = [provider for provider, limit in enumerate(problem.limits) if limit is not None]
+        # Where all constants together keep to a limit, it is none.
+        total = sum({each: nbytes for constants in problem.constants for each, nbytes in constants}.values())
+        self._limited = [number for number, limit in enumerate(problem.limits) if limit is not None and limit < total]
         self._nothing = frozenset[int]()
+        self._is_exact = True
         last_use: dict[tuple[str, int], int] = {}
         for node, (values, constants) in enumerate(zip(problem.reads, problem.constants, strict=True)):
             last_use.update({("value", value): node for value in values})
@@ -151,7 +156,7 @@ class _Search:
         self._last_use = last_use
 
     def run(self) -> Placement | None:
-        problem, is_exact = self._problem, True
+        problem = self._problem
         handed_out = frozenset(problem.handed_out)
         known = {
             ("value", value): (HOST, frozenset({HOST}) if value in handed_out else self._nothing)
@@ -163,12 +168,11 @@ class _Search:
         }
         for node in range(len(problem.costs)):
             states, live = self._step(node, states, live, handed_out)
-            if sum(map(len, states.values())) > self._most_choices:
-                states, is_exact = self._cheapest(states), False
+            states = self._cheapest(states)
         ends = [choice for choices in states.values() for choice in choices]
         if not ends:
             return None
-        return weigh(problem, self._providers(min(ends, key=lambda choice: choice.cost)), is_exact=is_exact)
+        return weigh(problem, self._providers(min(ends, key=lambda choice: choice.cost)), is_exact=self._is_exact)
 
     def _step(
         self,
@@ -192,7 +196,7 @@ class _Search:
                 target = found.setdefault(tuple(known[key] for key in after), [])
                 for choice in choices:
                     self._add(target, choice, added, used, provider)
-        return {state: choices for state, choices in found.items() if choices}, after
+        return {state: self._unbeaten(choices) for state, choices in found.items() if choices}, after
 
     def _read_and_make(
         self, node: int, provider: int, known: dict[tuple[str, int], _Known], out: frozenset[int]
@@ -226,20 +230,31 @@ class _Search:
         limits = (self._problem.limits[each] for each in self._limited)
         if any(limit is not None and nbytes > limit for nbytes, limit in zip(total, limits, strict=True)):
             return
-        choice = _Choice(before.cost + cost, total, provider, before)
-        if not any(known.beats(choice) for known in target):
-            target[:] = [known for known in target if not choice.beats(known)] + [choice]
+        target.append(_Choice(before.cost + cost, total, provider, before))
 
-    def _cheapest(self, states: Mapping[_State, Sequence[_Choice]]) -> dict[_State, list[_Choice]]:
-        every = ((choice.cost, number) for number, choices in enumerate(states.values()) for choice in choices)
-        *_, (most, _) = sorted(every)[: self._most_choices]
-        room, kept = self._most_choices, {}
-        for state, choices in states.items():
-            cheap = [choice for choice in choices if choice.cost <= most][:room]
-            room -= len(cheap)
-            if cheap:
-                kept[state] = cheap
+    def _unbeaten(self, choices: Sequence[_Choice]) -> list[_Choice]:
+        """Those that no other beats, cheapest first; of equal ones the first."""
+        kept: list[_Choice] = []
+        for choice in sorted(choices, key=lambda each: (each.cost, each.used)):
+            if any(known.beats(choice) for known in reversed(kept)):
+                continue
+            if len(kept) == _MOST_OF_A_STATE:
+                self._is_exact = False
+                break
+            kept.append(choice)
         return kept
+
+    def _cheapest(self, states: dict[_State, list[_Choice]]) -> dict[_State, list[_Choice]]:
+        """The cheapest :data:`MOST_CHOICES` of all."""
+        costs = sorted(choice.cost for choices in states.values() for choice in choices)
+        if len(costs) <= self._most_choices:
+            return states
+        self._is_exact = False
+        most, room = costs[self._most_choices - 1], self._most_choices
+        for state, choices in states.items():
+            states[state] = [choice for choice in choices if choice.cost <= most][:room]
+            room -= len(states[state])
+        return {state: choices for state, choices in states.items() if choices}
 
     @staticmethod
     def _providers(last: _Choice) -> list[int]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,10 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
+from ortpkg.session import inference_session
+from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode
+from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.session_plan import describe_plan
 from ortpkg.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of, session_of
@@ -442,3 +448,71 @@ def test_plan_weighs_and_shows_each_copy(compiles: Sequence[bool]) -> None:
     assert graph.nodes[graph.copies[0].step].provider == "OneExecutionProvider"
     assert set(graph.peaks) == {"Cpu", "One:0", "Two:0"}
     assert sum(graph.peaks.values()) == graph.peak_nbytes
+
+
+@pytest.mark.requirement("D07", "D08")
+def test_strict_invocation_checks_types_and_shapes_of_what_lies_far_away() -> None:
+    options = options_of()
+    options.add_session_config_entry("ortpkg.strict_fused_nodes", "1")
+    device = FarDevice("One:0")
+    text = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Neg(a)  y = Mul(b, a) }"
+    for result, message in (
+        (None, ""),
+        (lambda _device, _inputs, outputs: [outputs[0].viewed_as((3, 2), outputs[0].dtype)], r"as float32\[3, 2\]"),
+    ):
+        provider = FarCompilingProvider("OneExecutionProvider", device, "Neg", result=result)
+        state = create_session_state(load_model(model_of(text)), options, [provider, CPUExecutionProvider()])
+        if message:
+            with pytest.raises(RunError, match=message):
+                state.executable.run([X], (), RunControl())
+        else:
+            np.testing.assert_allclose(state.executable.run([X], (), RunControl())[0], -(np.exp(X) ** 2), rtol=1e-6)
+
+
+@pytest.fixture(params=[False, True], ids=["kernels", "compiled"])
+def session(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[InferenceSession]:
+    """A profiled session on one far device and the CPU."""
+    kind = FarCompilingProvider if request.param else FarKernelProvider
+    provider = kind("OneExecutionProvider", FarDevice("One:0"), "Neg", "Exp")
+    monkeypatch.setattr(inference_session, "create_execution_providers", lambda *_, **__: [provider])
+    text = "g (float[N,3] x) => (float[N,3] y, float[N,3] z) { a = Neg(x)  y = Exp(a)  z = Sigmoid(y) }"
+    options = options_of(enable_profiling=True, profile_file_prefix=str(tmp_path / "profile_"))
+    with InferenceSession(model_of(text).SerializeToString(), options) as made:
+        yield made
+
+
+@pytest.mark.requirement("D08")
+def test_bound_arrays_of_the_caller_are_read_and_written_across_memories(session: InferenceSession) -> None:
+    binding = session.io_binding()
+    x, y = X.copy(), np.zeros_like(X)
+    binding.bind_ortvalue_input("x", OrtValue.ortvalue_from_numpy(x))
+    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    binding.bind_output("z")
+    for shift in (0, 1):
+        x[:] = X + shift
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(y, np.exp(-x), rtol=1e-6)
+        np.testing.assert_allclose(binding.copy_outputs_to_cpu()[1], 1 / (1 + np.exp(-np.exp(-x))), rtol=1e-5)
+
+
+@pytest.mark.requirement("D08", "D09")
+def test_threads_run_one_session_across_memories_at_the_same_time(session: InferenceSession) -> None:
+    inputs = [X + number for number in range(16)]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda x: session.run(["y"], {"x": x})[0], inputs))
+    for x, y in zip(inputs, found, strict=True):
+        np.testing.assert_allclose(y, np.exp(-x), rtol=1e-6)
+
+
+@pytest.mark.requirement("D08")
+def test_copies_stand_in_the_profile_and_their_time_in_the_placement(session: InferenceSession) -> None:
+    session.run(None, {"x": X})
+    (far, _cpu) = session.get_placement().entries
+    assert (far.ep_name, far.node_count) == ("OneExecutionProvider", 2)
+    assert far.duration_s is not None
+    profile = json.loads(Path(session.end_profiling()).read_text())
+    operators = [event["args"].get("op_name") for event in profile]
+    assert operators.count("MemcpyFromHost") == 1
+    assert operators.count("MemcpyToHost") == 1
