@@ -20,6 +20,7 @@ import typer
 from ortpkg.cli import interrupts, streams
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
+from ortpkg.cli.settings import read_settings
 from ortpkg.errors import ExitCode, OrtpkgError, PackageError, UsageError, quoted
 from ortpkg.names import did_you_mean
 
@@ -67,6 +68,13 @@ _EXIT_CODES: dict[ExitCode, str] = {
 #: A bug of ours (EX_SOFTWARE of sysexits.h): no other failure ends with it.
 INTERNAL_ERROR = 70
 
+#: Setting (of a file or the environment) → the commands whose option of that name has it as its default.
+_SETTINGS_OF = {
+    "policy": ("select", "run"),
+    "backend": ("select", "run", "cache"),
+    "trust": ("run", "bench", "cache"),
+    "threads": ("bench",),
+}
 #: What can stand before a command.
 _GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
 _COMPLETION = "_ORTPKG_COMPLETE"
@@ -122,11 +130,15 @@ def _call(words: Sequence[str], output: Output) -> int:
         )
     wants_one = called in COMMANDS and not is_completion and _is_global(words, called)
     application = typer.main.get_command(_application([called] if wants_one and called else list(COMMANDS)))
+    try:
+        defaults = _defaults(called, words, output) if wants_one and called else {}
+    except UsageError as error:
+        return _wrong_usage(str(error), output)
     if is_completion:
         application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
     try:
         # typer's own way of running a command prints errors as it likes, and ends with 1 where a reader has gone.
-        with application.make_context("ortpkg", list(words) or ["--help"]) as context:
+        with application.make_context("ortpkg", list(words) or ["--help"], default_map=defaults) as context:
             application.invoke(context)
     except typer.Exit as error:
         return error.exit_code if words else ExitCode.USAGE
@@ -139,6 +151,18 @@ def _call(words: Sequence[str], output: Output) -> int:
             raise BrokenPipeError from error
         raise
     return ExitCode.DONE
+
+
+def _defaults(called: str, words: Sequence[str], output: Output) -> dict[str, dict[str, Any]]:
+    """Command → option → its default, as the user's settings have it. Trust that comes from there is said."""
+    names = [name for name, commands in _SETTINGS_OF.items() if called in commands]
+    if not names or not {"--help", "-h"}.isdisjoint(words):
+        return {}
+    settings = read_settings()
+    stated = {name: value for name in names if (value := getattr(settings, name)) is not None}
+    if stated.get("trust") and {"--trust", "--no-trust", "--quiet", "-q"}.isdisjoint(words):
+        output.note(f"the package is trusted, as {settings.sources['trust']} says")
+    return {called: stated}
 
 
 def _is_global(words: Sequence[str], called: str) -> bool:

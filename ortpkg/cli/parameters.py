@@ -119,7 +119,11 @@ ExternalPathsOption = Annotated[
 ]
 TrustOption = Annotated[
     bool,
-    typer.Option("--trust", help="Accept options of the package that can reach beyond it. For publishers you trust."),
+    typer.Option(
+        "--trust/--no-trust",
+        help="Accept options of the package that can reach beyond it. For publishers you trust.",
+        show_default=False,
+    ),
 ]
 BackendOption = Annotated[
     str,

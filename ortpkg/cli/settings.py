@@ -1,0 +1,203 @@
+"""What a user or a project wants unless a command line says otherwise: policy, backend, trust, threads, store.
+
+Of several sources, the first that says something counts: the command line, the environment, the project's file
+(``ortpkg.toml``, or ``[tool.ortpkg]`` in ``pyproject.toml``, in the current folder or the nearest above it), the user's
+own file, the default. What can harm is taken only from what is the user's own, never from a project's file: a project
+may come from a stranger. Files inside a package are not read at all, since a package does come from strangers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.enclosing_package import enclosing_package
+
+CONFIG_ENVIRONMENT = "ORTPKG_CONFIG_DIR"
+_FILE, _PYPROJECT = "ortpkg.toml", "pyproject.toml"
+#: Larger than any file that somebody wrote.
+_MOST_NBYTES = 1 << 20
+_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What holds where the command line says nothing; None: the command's own default.
+
+    Attributes:
+        policy, backend: as ``--policy`` and ``--backend`` of ``select`` and ``run``.
+        trust: as ``--trust``.
+        threads: as ``--threads``.
+        store: the folder that packages are to be kept in.
+        sources: name of a setting → where it comes from, for people.
+    """
+
+    policy: str | None = None
+    backend: str | None = None
+    trust: bool | None = None
+    threads: int | None = None
+    store: Path | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """How one setting is read. ``is_personal``: a project's file may not say it."""
+
+    read: Callable[[object, Path], Any]
+    expected: str
+    is_personal: bool = False
+
+
+def _text(value: object, _base: Path) -> str | None:
+    return value if isinstance(value, str) and value and value.isprintable() else None
+
+
+def _yes_or_no(value: object, _base: Path) -> bool | None:
+    if isinstance(value, str):
+        return True if value.lower() in _YES else False if value.lower() in _NO else None
+    return value if isinstance(value, bool) else None
+
+
+def _count(value: object, _base: Path) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 6:
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4096 else None
+
+
+def _folder(value: object, base: Path) -> Path | None:
+    """An absolute path; a relative one is taken from the folder of the file that says it."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        return None
+    path = Path(os.path.normpath(base / os.path.expanduser(value)))  # noqa: PTH111 - Path.expanduser raises
+    return None if path.is_file() else path
+
+
+_SETTINGS: dict[str, _Setting] = {
+    "policy": _Setting(read=_text, expected='a text, such as "prefer-npu"'),
+    "backend": _Setting(read=_text, expected='a text, such as "openvino"'),
+    "trust": _Setting(read=_yes_or_no, expected="true or false", is_personal=True),
+    "threads": _Setting(read=_count, expected="a number from 1 to 4096"),
+    "store": _Setting(read=_folder, expected="the path of a folder", is_personal=True),
+}
+
+
+def read_settings(folder: Path | None = None) -> Settings:
+    """All settings, as they hold in ``folder`` (the current one if left out).
+
+    UsageError, with the file and the key, for a file that is no TOML, a key that nobody knows, a value that is none,
+    and a personal setting in a project's file.
+    """
+    found: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for source, values in _all_sources(folder):
+        for name, value in values.items():
+            if name not in found:
+                found[name], sources[name] = value, source
+    return Settings(**found, sources=sources)
+
+
+def user_config_file() -> Path:
+    """The user's own file, in ``ORTPKG_CONFIG_DIR`` or the platform's directory for configuration. May not exist."""
+    chosen = os.environ.get(CONFIG_ENVIRONMENT)
+    if chosen:
+        return Path(chosen) / _FILE
+    if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
+        # The same as platformdirs has it, which is not worth its import on the way of every select.
+        base = os.environ.get("XDG_CONFIG_HOME", "").strip() or os.path.expanduser("~/.config")  # noqa: PTH111
+        return Path(base) / "ortpkg" / _FILE
+    import platformdirs  # see above
+
+    return Path(platformdirs.user_config_dir("ortpkg", appauthor=False)) / _FILE
+
+
+def store_folder(settings: Settings) -> Path | None:
+    """The folder that packages are to be kept in, as somebody chose it; None: nobody did."""
+    return settings.store
+
+
+def _all_sources(folder: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(where, name → value), what counts more first."""
+    for name, setting in _SETTINGS.items():
+        variable = f"ORTPKG_{name.upper()}"
+        if stated := os.environ.get(variable):
+            yield variable, {name: _value(name, setting, stated, Path.cwd(), variable)}
+    project = _project_table(folder)
+    if project is not None:
+        file, table = project
+        yield str(file), _checked(table, file, is_project=True)
+    own = user_config_file()
+    if (said := _toml(own)) is not None:
+        yield str(own), _checked(said, own, is_project=False)
+
+
+def _project_table(folder: Path | None) -> tuple[Path, Mapping[str, Any]] | None:
+    """The nearest project file that is about ortpkg, and what it says. A package's own folders are passed over."""
+    try:
+        start = folder or Path.cwd()
+    except OSError:  # the current folder has been deleted
+        return None
+    for place in (start, *start.parents):
+        own, pyproject = place / _FILE, place / _PYPROJECT
+        if not (os.path.isfile(own) or os.path.isfile(pyproject)):  # noqa: PTH113 - Path.is_file may raise
+            continue
+        if own == user_config_file() or enclosing_package(place) is not None:
+            continue
+        if (table := _toml(own)) is not None:
+            return own, table
+        tools = (_toml(pyproject, mention=b"ortpkg") or {}).get("tool")
+        if isinstance(tools, dict) and isinstance(tools.get("ortpkg"), dict):
+            return pyproject, tools["ortpkg"]
+    return None
+
+
+def _toml(file: Path, mention: bytes = b"") -> dict[str, Any] | None:
+    """What the file says; None where there is none, or it lacks that word: then it is not ours to judge.
+
+    UsageError where it cannot be read.
+    """
+    if not os.path.isfile(file):  # noqa: PTH113 - as above
+        return None
+    import tomllib  # only where there is a file
+
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(_MOST_NBYTES + 1)
+        if mention not in data:
+            return None
+        if len(data) > _MOST_NBYTES:
+            raise UsageError(f"{quoted(file)} is larger than {_MOST_NBYTES} bytes: that is no configuration")
+        return tomllib.loads(data.decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{quoted(file)} cannot be read: {error}") from error
+
+
+def _checked(table: Mapping[str, Any], file: Path, *, is_project: bool) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        setting = _SETTINGS.get(name)
+        if setting is None:
+            known = ", ".join(_SETTINGS)
+            raise UsageError(
+                f"{quoted(file)}: there is no setting {quoted(name)}{did_you_mean(name, _SETTINGS)}; {known}"
+            )
+        if is_project and setting.is_personal:
+            raise UsageError(
+                f"{quoted(file)}: {name} is not for a project's file, which may come from anybody: "
+                f"write it to {quoted(user_config_file())}, or set ORTPKG_{name.upper()}"
+            )
+        values[name] = _value(name, setting, value, file.parent, quoted(file))
+    return values
+
+
+def _value(name: str, setting: _Setting, stated: object, base: Path, where: str) -> Any:
+    value = setting.read(stated, base)
+    if value is None:
+        raise UsageError(f"{where}: {name} is {quoted(stated)}; {setting.expected} was expected")
+    return value

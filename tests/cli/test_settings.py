@@ -1,0 +1,187 @@
+"""Settings: the command line, the environment, the project's file, the user's own file, the default; in this order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortpkg.cli.app import run
+from ortpkg.cli.settings import read_settings, store_folder, user_config_file
+from ortpkg.errors import UsageError
+from tests.cli.conftest import DIGITS, RunCommand
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: a project with no settings, of a user with none."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("ORTPKG_CONFIG_DIR", str(tmp_path / "own"))
+    (tmp_path / "own").mkdir()
+    for name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
+        monkeypatch.delenv(f"ORTPKG_{name}", raising=False)
+    return folder
+
+
+def own(text: str) -> None:
+    user_config_file().write_text(text, encoding="utf-8")
+
+
+def test_nothing_is_set_where_nobody_says_anything() -> None:
+    found = read_settings()
+    assert (found.policy, found.backend, found.trust, found.threads, found.store) == (None,) * 5
+    assert found.sources == {}
+
+
+def test_each_source_counts_more_than_the_next(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own('policy = "prefer-cpu"\nbackend = "embedded"\nthreads = 1\n')
+    (project / "ortpkg.toml").write_text('policy = "prefer-gpu"\nthreads = 2\n', encoding="utf-8")
+    monkeypatch.setenv("ORTPKG_POLICY", "prefer-npu")
+
+    found = read_settings()
+
+    assert (found.policy, found.threads, found.backend) == ("prefer-npu", 2, "embedded")
+    assert dict(found.sources) == {
+        "policy": "ORTPKG_POLICY",
+        "threads": str(project / "ortpkg.toml"),
+        "backend": str(user_config_file()),
+    }
+
+
+def test_the_nearest_project_file_counts_and_its_own_name_before_pyproject(project: Path) -> None:
+    (project / "pyproject.toml").write_text('[tool.ortpkg]\npolicy = "prefer-npu"\n', encoding="utf-8")
+    inner = project / "a" / "b"
+    inner.mkdir(parents=True)
+    assert read_settings(inner).policy == "prefer-npu"
+    (project / "a" / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")  # says nothing of ours
+    assert read_settings(inner).policy == "prefer-npu"
+    (project / "ortpkg.toml").write_text('policy = "prefer-gpu"\n', encoding="utf-8")
+    assert read_settings(inner).policy == "prefer-gpu"
+    (inner / "ortpkg.toml").write_text("threads = 3\n", encoding="utf-8")
+    assert (read_settings(inner).policy, read_settings(inner).threads) == (None, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'polcy = "x"',
+            r"there is no setting 'polcy' \(did you mean 'policy'\?\); policy, backend, trust, threads, store",
+        ),
+        ("policy = 3", 'policy is .*3.*; a text, such as "prefer-npu" was expected'),
+        ("threads = 0", "threads is .*0.*; a number from 1 to 4096 was expected"),
+        ("threads = true", "threads is .*True.*; a number"),
+        ("trust = 1", "trust is .*1.*; true or false was expected"),
+        ("[policy]", "policy is .*; a text"),
+        ("policy = ", "cannot be read: Invalid value"),
+        ("\xff", "there is no setting|cannot be read"),
+        ("a = " + "[" * 5000, "cannot be read"),
+        ("#" * (1 << 20) + "##", "larger than"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_the_file(text: str, message: str) -> None:
+    own(text)
+    with pytest.raises(UsageError, match=message) as caught:
+        read_settings()
+    assert str(user_config_file()) in str(caught.value)
+
+
+def test_a_broken_file_of_another_tool_is_not_ours_to_judge(project: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.other\n", encoding="utf-8")
+    assert read_settings().sources == {}
+    (project / "pyproject.toml").write_text("[tool.ortpkg\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"pyproject\.toml' cannot be read"):
+        read_settings()
+
+
+@pytest.mark.parametrize("name", ["trust = true", 'store = "/tmp/x"'])
+@pytest.mark.parametrize("file", ["ortpkg.toml", "pyproject.toml"])
+def test_a_project_grants_no_trust_and_moves_no_store(project: Path, name: str, file: str) -> None:
+    head = "[tool.ortpkg]\n" if file == "pyproject.toml" else ""
+    (project / file).write_text(f"{head}{name}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="is not for a project's file, which may come from anybody: write it to"):
+        read_settings()
+
+
+@pytest.mark.parametrize("name", ["ortpkg.toml", "pyproject.toml"])
+def test_a_file_inside_a_package_says_nothing(project: Path, name: str) -> None:
+    package = project / "p.ortpackage"
+    (package / "models").mkdir(parents=True)
+    (package / "manifest.json").write_text('{"model_name": "p"}', encoding="utf-8")
+    (package / name).write_text('[tool.ortpkg]\npolicy = "prefer-cpu"\ntrust = true\n', encoding="utf-8")
+    (package / "models" / name).write_text('backend = "evil"\n', encoding="utf-8")
+    assert read_settings(package).sources == {}
+    assert read_settings(package / "models").sources == {}
+    (project / "ortpkg.toml").write_text('policy = "prefer-npu"\n', encoding="utf-8")
+    assert read_settings(package / "models").policy == "prefer-npu"
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("TRUE", True), ("on", True), ("0", False), ("no", False)])
+def test_trust_comes_from_the_environment(text: str, value: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORTPKG_TRUST", text)
+    assert read_settings().trust is value
+
+
+@pytest.mark.parametrize(("name", "text"), [("TRUST", "maybe"), ("THREADS", "many"), ("THREADS", "-1")])
+def test_a_wrong_value_in_the_environment_is_told(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"ORTPKG_{name}", text)
+    with pytest.raises(UsageError, match=f"ORTPKG_{name}: {name.lower()} is '{text}'"):
+        read_settings()
+
+
+def test_the_store_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store_folder(read_settings()) is None
+    own('store = "packages"\n')
+    assert store_folder(read_settings()) == tmp_path / "own" / "packages"
+    monkeypatch.setenv("ORTPKG_STORE", "~/kept")
+    assert store_folder(read_settings()) == Path.home() / "kept"
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="the path of a folder was expected"):
+        read_settings()
+
+
+def test_commands_go_by_the_settings_and_the_command_line_goes_before(
+    ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def policy(*words: str) -> object:
+        return ortpkg("select", DIGITS, "--json", *words).json["selections"][0]["policy"]
+
+    assert policy() == "default"
+    own('policy = "prefer-cpu"\n')
+    assert policy() == "prefer-cpu"
+    (project / "ortpkg.toml").write_text('policy = "prefer-gpu"\nbackend = "embedded"\n', encoding="utf-8")
+    assert policy() == "prefer-gpu"
+    assert ortpkg("select", DIGITS, "--json").json["selections"][0]["backend"] == "embedded"
+    monkeypatch.setenv("ORTPKG_POLICY", "prefer-npu")
+    assert policy() == "prefer-npu"
+    assert policy("--policy", "max-efficiency") == "max-efficiency"
+    assert ortpkg("run", DIGITS, "--json").json["ran"][0]["backend"] == "embedded"
+
+
+@pytest.mark.parametrize("words", [["--trust"], ["--no-trust"], []])
+def test_trust_of_ones_own_file_can_be_taken_back(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own("trust = true\n")
+    asked: list[bool] = []
+
+    def stop(*_arguments: object, trust: bool, **_options: object) -> None:
+        asked.append(trust)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("ortpkg.cli.run.ModelPackage.of", stop)
+    assert run(["run", str(DIGITS), *words]) == 2
+    assert asked == [words != ["--no-trust"]]
+    said = capsys.readouterr().err
+    assert (f"trusted, as {user_config_file()} says" in said) == (not words)
+
+
+def test_a_wrong_file_is_one_clear_error(ortpkg: RunCommand) -> None:
+    own('polcy = "x"\n')
+    done = ortpkg("select", DIGITS, "--json")
+    assert (done.code, done.json["error"]["type"]) == (2, "UsageError")
+    assert "there is no setting 'polcy'" in done.err
+    assert ortpkg("inspect", DIGITS).code == 0
