@@ -233,7 +233,7 @@ def _no_engine(situation: Situation) -> Iterator[Complaint]:
             check="embedded-engine-only",
             gravity=Gravity.INFO,
             message="neither onnxruntime nor openvino works here: models run on the embedded engine, which is slower",
-            remedy="pip install ortpkg[fast]",
+            remedy="pip install onnxruntime openvino",
         )
 
 

@@ -211,7 +211,7 @@ def _decode(path: Path, mode: str, size: _Size) -> Array:
     try:
         from PIL import Image  # an extra: only pictures need it
     except ImportError as error:
-        raise UsageError("reading pictures needs pillow: pip install 'ortpkg[images]'") from error
+        raise UsageError("reading pictures needs pillow: pip install pillow") from error
     try:
         with Image.open(path, formats=[_PICTURES[path.suffix.lower()]]) as picture:
             if picture.width * picture.height > MOST_ARRAY_NBYTES // 16:

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.cli import interrupts, streams
+from ortpkg.cli.help import examples_text, print_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.settings import read_settings
@@ -54,7 +55,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "ortpkg.cli.doctor",
 }
 
-_EXIT_CODES: dict[ExitCode, str] = {
+_EXIT_CODES: dict[int, str] = {
     ExitCode.DONE: "done",
     ExitCode.FINDINGS: "findings, or a shortfall that --strict or a limit made fatal",
     ExitCode.USAGE: "the command line is wrong",
@@ -77,18 +78,10 @@ _SETTINGS_OF = {
 }
 #: What can stand before a command.
 _GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
+_HELP_FLAGS = frozenset({"--help", "-h"})
 _COMPLETION = "_ORTPKG_COMPLETE"
 #: typer exports this class's children only, and takes it from click or from its own copy of click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
-
-_HELP = "Packages ONNX models, picks the variant that suits a machine, says why, and runs it."
-_EPILOG = "\n\n".join(
-    [
-        "Exit codes:",
-        *(f"{int(code):>4}  {text}" for code, text in _EXIT_CODES.items()),
-        f"{INTERNAL_ERROR:>4}  a bug in ortpkg",
-    ]
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -122,8 +115,13 @@ def run(words: Sequence[str]) -> int:
 
 
 def _call(words: Sequence[str], output: Output) -> int:
+    words = _without_help_command(words)
     called = next((word for word in words if not word.startswith("-")), None)
     is_completion = _COMPLETION in os.environ
+    if not is_completion and _asks_for_help(words):
+        configure(is_colorless="--no-color" in words)
+        print_help(COMMANDS, {**_EXIT_CODES, INTERNAL_ERROR: "a bug in ortpkg"})
+        return ExitCode.DONE if words else ExitCode.USAGE
     if called is not None and not is_completion and called not in COMMANDS and _is_global(words, called):
         return _wrong_usage(
             f"there is no command {quoted(called)}{did_you_mean(called, COMMANDS)}; see ortpkg --help", output
@@ -138,10 +136,10 @@ def _call(words: Sequence[str], output: Output) -> int:
         application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
     try:
         # typer's own way of running a command prints errors as it likes, and ends with 1 where a reader has gone.
-        with application.make_context("ortpkg", list(words) or ["--help"], default_map=defaults) as context:
+        with application.make_context("ortpkg", list(words), default_map=defaults) as context:
             application.invoke(context)
     except typer.Exit as error:
-        return error.exit_code if words else ExitCode.USAGE
+        return error.exit_code
     except _USAGE_ERROR as error:
         place = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
         return _wrong_usage(f"{error.format_message().rstrip('.')}{place}", output)
@@ -165,6 +163,21 @@ def _defaults(called: str, words: Sequence[str], output: Output) -> dict[str, di
     return {called: stated}
 
 
+def _without_help_command(words: Sequence[str]) -> list[str]:
+    """``help COMMAND`` as ``COMMAND --help``, and ``help`` alone as ``--help``."""
+    called = next((word for word in words if not word.startswith("-")), None)
+    if called != "help" or not _is_global(words, called):
+        return list(words)
+    place = list(words).index(called)
+    return [*words[:place], *words[place + 1 : place + 2], "--help"]
+
+
+def _asks_for_help(words: Sequence[str]) -> bool:
+    """Whether the words ask for the help of ``ortpkg`` itself: there are none, or --help before any command."""
+    before = itertools.takewhile(lambda word: word.startswith("-"), words)
+    return not words or not _HELP_FLAGS.isdisjoint(before)
+
+
 def _is_global(words: Sequence[str], called: str) -> bool:
     """Whether nothing but flags stands before the command, so that it is the one that is called."""
     return all(word in _GLOBAL_FLAGS for word in words[: list(words).index(called)])
@@ -183,8 +196,6 @@ def _wrong_usage(message: str, output: Output) -> int:
 
 def _application(names: Sequence[str]) -> typer.Typer:
     application = typer.Typer(
-        help=_HELP,
-        epilog=_EPILOG,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -192,7 +203,7 @@ def _application(names: Sequence[str]) -> typer.Typer:
     application.callback()(_global_options)
     for name in names:
         function = importlib.import_module(COMMANDS[name]).command
-        application.command(name)(_with_typed_exit(function))
+        application.command(name, epilog=examples_text(name))(_with_typed_exit(function))
     return application
 
 
@@ -214,7 +225,7 @@ def _print_version(wanted: bool) -> None:
 def _global_options(
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_print_version, help="Print versions."),
+        typer.Option("--version", "-V", is_eager=True, callback=_print_version, help="Print versions."),
     ] = False,
     quiet: QuietOption = False,
     no_color: NoColorOption = False,

@@ -20,6 +20,7 @@ from ortpkg.cli.completion import (
 )
 from ortpkg.cli.quantity_arguments import duration_argument
 from ortpkg.errors import UsageError, quoted
+from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 
 #: Whether a path can be read is not asked here: a package that cannot be read is no wrong usage.
 PackageArgument = Annotated[
@@ -66,7 +67,10 @@ EpOption = Annotated[
 PolicyOption = Annotated[
     str,
     typer.Option(
-        "--policy", metavar="P", help="The order of preference; see docs/selection.md.", autocompletion=complete_policy
+        "--policy",
+        metavar="P",
+        help=f"The order of preference: {', '.join([*POLICIES, *RELEASE_POLICIES])}.",
+        autocompletion=complete_policy,
     ),
 ]
 ProfilesOption = Annotated[

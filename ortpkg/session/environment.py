@@ -82,8 +82,8 @@ def register_execution_provider_library(registration_name: str, library_path: st
     module, colon, factory = str(library_path).partition(":")
     if not colon or not all(part.isidentifier() for part in [*module.split("."), *factory.split(".")]):
         raise UsageError(
-            f"{quoted(library_path)} is no plug-in: ortpkg's are written in Python and named package.module:factory "
-            f"(docs/plugins.md); native libraries are loaded by onnxruntime only"
+            f"{quoted(library_path)} is no plug-in: ortpkg's are written in Python and named package.module:factory; "
+            f"native libraries are loaded by onnxruntime only"
         )
     with _lock:
         if registration_name in _libraries:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import ortpkg as ortpkg_package
 from ortpkg.cli.app import COMMANDS
+from ortpkg.cli.help import EXAMPLES, GROUPS
+from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 from tests.cli.conftest import DIGITS, RunCommand
 
 
@@ -21,6 +26,60 @@ def test_help_lists_every_command_and_the_exit_codes(ortpkg: RunCommand) -> None
         assert name in done.out
     assert "no suitable variant" in done.out
     assert "refused for lack of trust" in done.out
+
+
+def test_help_groups_every_command_and_has_examples_that_exist(ortpkg: RunCommand) -> None:
+    grouped = [name for summaries in GROUPS.values() for name in summaries]
+    assert sorted(grouped) == sorted(COMMANDS)
+    assert EXAMPLES.keys() <= COMMANDS.keys()
+    for name, lines in EXAMPLES.items():
+        assert all(line.startswith(f"ortpkg {name} ") for line in lines)
+        options = {word for line in lines for word in line.split() if word.startswith("--")}
+        shown = ortpkg(name, "--help").out
+        assert options <= set(shown.replace(",", " ").split())
+        assert lines[0].split()[-1] in shown.split("Examples:")[1]
+    assert "--input image=scan.npy" in ortpkg("help", "run").out
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"], ["-q", "--help"], ["--help", "select"]])
+def test_help_is_the_same_however_it_is_asked_for_and_loads_no_command(words: list[str]) -> None:
+    program = (
+        f"import sys; from ortpkg.cli.app import run; run({words!r}); "
+        "print(any(name.startswith('ortpkg.cli.select') or name == 'rich.table' for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: ortpkg [OPTIONS] COMMAND")
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_help_of_a_command_is_asked_for_by_name(ortpkg: RunCommand) -> None:
+    assert ortpkg("help", "select").out == ortpkg("select", "--help").out
+    assert "Usage: ortpkg select" in ortpkg("help", "select").out
+    wrong = ortpkg("help", "selct")
+    assert (wrong.code, "did you mean 'select'?" in wrong.err) == (2, True)
+    assert ortpkg("-V").out == ortpkg("--version").out
+
+
+def test_every_policy_stands_in_the_help(ortpkg: RunCommand) -> None:
+    shown = ortpkg("select", "--help").out
+    assert all(name in shown for name in (*POLICIES, *RELEASE_POLICIES))
+
+
+def test_no_text_for_users_names_a_file_that_the_wheel_lacks_or_an_index_without_ortpkg() -> None:
+    """Docstrings and comments may; what is printed may not."""
+    folder = Path(ortpkg_package.__file__).parent
+    for path in folder.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                assert not re.search(r"docs/\w+\.md|pip install '?ortpkg", node.value), f"{path}: {node.value}"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -132,7 +191,7 @@ def test_a_bug_of_ours_is_told_apart_from_every_other_failure(
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.delenv("ORTPKG_TRACEBACK", raising=False)
-    monkeypatch.setattr("ortpkg.cli.inspect.ModelPackage", fail)
+    monkeypatch.setattr("ortpkg.cli.inspect.opened", fail)
     done = ortpkg("inspect", DIGITS)
     assert done.code == 70
     assert "a bug in ortpkg: ZeroDivisionError" in done.err
@@ -142,7 +201,7 @@ def test_an_interrupt_is_exit_code_130(ortpkg: RunCommand, monkeypatch: pytest.M
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ortpkg.cli.inspect.ModelPackage", interrupt)
+    monkeypatch.setattr("ortpkg.cli.inspect.opened", interrupt)
     done = ortpkg("inspect", DIGITS)
     assert (done.code, done.err) == (130, "cancelled\n")
 
@@ -184,6 +243,6 @@ def test_a_file_that_the_system_refuses_is_no_bug_of_ours(ortpkg: RunCommand, mo
         raise PermissionError(13, "Permission denied", "/some/file")
 
     monkeypatch.delenv("ORTPKG_TRACEBACK", raising=False)
-    monkeypatch.setattr("ortpkg.cli.inspect.ModelPackage", refuse)
+    monkeypatch.setattr("ortpkg.cli.inspect.opened", refuse)
     done = ortpkg("inspect", DIGITS)
     assert (done.code, done.err) == (4, "error: the system refuses access to '/some/file': Permission denied\n")

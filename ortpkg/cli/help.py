@@ -1,0 +1,128 @@
+"""``ortpkg --help``: commands by what they are for. Told without loading any of them, so that it comes at once."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from ortpkg.cli.rendering import Output
+
+#: Heading → command → what it does. The order is that of the help; a test holds it against the commands there are.
+GROUPS: dict[str, dict[str, str]] = {
+    "Author": {
+        "create": "Make a whole package from model files",
+        "init": "Make an empty package",
+        "add-variant": "Copy a model into a package",
+        "remove-variant": "Take a variant out of a package",
+        "dedup": "Store weights that several variants have once",
+        "slim": "Keep only the variants that suit a device or an EP",
+        "merge": "Make one package of several",
+        "convert": "Write a package in another generation of the format",
+        "pack": "Write a package to one file",
+        "unpack": "Make a directory of a packed package",
+    },
+    "Check": {
+        "inspect": "Show what a package holds",
+        "validate": "Find everything that is wrong or doubtful in a package",
+        "explain": "Say what a rule of validate means",
+        "verify": "Re-hash every file of a package",
+        "diff": "Show what two packages differ in",
+        "migrate-check": "Say what each onnxruntime release would do with a package",
+    },
+    "Choose": {
+        "select": "Choose the best variant for this machine, or for another, and say why",
+    },
+    "Run": {
+        "run": "Run a package's samples, or your own inputs",
+        "plan": "Show how a model would run: partitions, order, kernels, memory",
+        "bench": "Measure every variant on everything here that can run it",
+    },
+    "Compile": {
+        "compile": "Add variants that are compiled for an EP of this machine",
+        "compile-models": "Compile ONNX files into context models that share weights",
+        "cache": "Show, explain or clear what sessions compiled and kept",
+    },
+    "Machine": {
+        "devices": "Show the machine's devices, and the EPs that can use them",
+        "doctor": "Look for what keeps models from running well here",
+        "quarantine": "Show or lift the quarantine of variants that failed here",
+    },
+}
+#: Command → lines to try.
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "create": (
+        "ortpkg create digits.ortpackage --cpu fp32.onnx --npu int8.onnx",
+        "ortpkg create digits.ortpackage --variant openvino:npu=int8.onnx --component classifier",
+    ),
+    "add-variant": ("ortpkg add-variant digits.ortpackage npu.onnx --ep openvino --device npu",),
+    "remove-variant": ("ortpkg remove-variant digits.ortpackage cpu-fp32",),
+    "dedup": ("ortpkg dedup digits.ortpackage --dry-run", "ortpkg dedup digits.ortpackage --externalize 64kB"),
+    "slim": ("ortpkg slim digits.ortpackage --device cpu,npu -o small.ortpackage",),
+    "convert": ("ortpkg convert digits.ortpackage --to component -o newer.ortpackage",),
+    "validate": ("ortpkg validate digits.ortpackage --strict", "ortpkg validate digits.ortpackage --format sarif"),
+    "verify": ("ortpkg verify digits.ortpackage --repair-from backup.ortpkg",),
+    "select": (
+        "ortpkg select digits.ortpackage --explain",
+        "ortpkg select digits.ortpackage --device npu",
+        "ortpkg select digits.ortpackage --max-size 50kB --where quantization=int8",
+        "ortpkg select digits.ortpackage --profile rtx-workstation --profile this-machine",
+    ),
+    "run": (
+        "ortpkg run digits.ortpackage",
+        "ortpkg run digits.ortpackage --input image=scan.npy --output logits.npz --timeout 90s",
+    ),
+    "plan": ("ortpkg plan model.onnx --nodes --memory --dim batch=1",),
+    "bench": ("ortpkg bench digits.ortpackage --duration 2s --memory-limit 1.5GiB",),
+    "compile": ("ortpkg compile digits.ortpackage --ep openvino --device npu",),
+    "cache": ("ortpkg cache why digits.ortpackage", "ortpkg cache clear --keep 2GiB"),
+    "devices": ("ortpkg devices --facts", "ortpkg devices --export laptop.json"),
+    "doctor": ("ortpkg doctor --markdown",),
+}
+_SHOWN_EXAMPLES = ("create", "validate", "select", "run", "devices")
+_OPTIONS = {
+    "-V, --version": "Print versions.",
+    "-q, --quiet": "Print nothing but data and errors.",
+    "--no-color": "No colours; NO_COLOR in the environment does the same.",
+    "-h, --help": "This text; ortpkg help COMMAND, or ortpkg COMMAND --help, says more.",
+}
+
+
+def examples_text(command: str) -> str | None:
+    """The examples of a command, a paragraph each; None where it has none."""
+    return "\n\n".join(["Examples:", *EXAMPLES[command]]) if command in EXAMPLES else None
+
+
+def print_help(commands: Mapping[str, str], exit_codes: Mapping[int, str]) -> None:
+    """Prints the help of ``ortpkg`` itself: ``commands`` by group, options, examples, exit codes."""
+    output = Output()
+    output.line("Usage: ortpkg [OPTIONS] COMMAND [ARGUMENTS]...", style="bold")
+    output.line()
+    output.line("Packages ONNX models, picks the variant that suits a machine, says why, and runs it.")
+    for heading, summaries in _grouped(commands).items():
+        _print_list(heading, summaries, output)
+    _print_list("Options", _OPTIONS, output)
+    output.line()
+    output.line("Examples", style="bold")
+    for command in _SHOWN_EXAMPLES:
+        output.line(f"  {EXAMPLES[command][0]}")
+    _print_list("Exit codes", {str(int(code)): text for code, text in exit_codes.items()}, output)
+
+
+def _print_list(heading: str, entries: Mapping[str, str], output: Output) -> None:
+    output.line()
+    output.line(heading, style="bold")
+    margin = max(14, *map(len, entries))
+    for name, text in entries.items():
+        output.line(f"  {name:<{margin}}  {text}", hang=" " * (margin + 4))
+
+
+def _grouped(commands: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The groups; a command that has none yet comes last, with what its module says."""
+    known = {name for summaries in GROUPS.values() for name in summaries}
+    others = {name: _first_sentence(module) for name, module in commands.items() if name not in known}
+    return {**GROUPS, **({"Other": others} if others else {})}
+
+
+def _first_sentence(module: str) -> str:
+    text = importlib.import_module(module).command.__doc__ or ""
+    return text.strip().splitlines()[0].rstrip(".")
