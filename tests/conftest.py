@@ -11,7 +11,8 @@ os.environ["ORTPKG_STATE_DIR"] = str(Path(tempfile.gettempdir()) / f"ortpkg-test
 
 #: Tests that name no execution provider are about the embedded engine, whatever is installed beside it.
 os.environ["ORTPKG_PROVIDERS"] = "CPUExecutionProvider"
-#: Nor must their settings.
+
+#: A developer's own settings must not decide it either.
 os.environ["ORTPKG_CONFIG_DIR"] = str(Path(tempfile.gettempdir()) / f"ortpkg-tests-no-settings-{os.getpid()}")
 for _name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
     os.environ.pop(f"ORTPKG_{_name}", None)

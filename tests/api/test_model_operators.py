@@ -67,7 +67,7 @@ def test_the_next_variant_wins_where_nothing_has_an_operator_of_the_first(packag
     (embedded,) = (each for each in rejected if each.ep_device is not None and each.ep_device.backend == "embedded")
     assert embedded.reason == (
         "its model needs operator 'com.acme:Frobnicate', which CPUExecutionProvider (embedded) does not have; "
-        "a plug-in EP that has it, or onnxruntime with the library of custom operators that "
+        "a plug-in EP that has it (docs/plugins.md), or onnxruntime with the library of custom operators that "
         "defines it, would run it"
     )
 

@@ -1,0 +1,72 @@
+"""docs/guide.md as somebody follows it: every block, in order, in one folder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from ortpkg.cli.app import run
+from tests.cli.conftest import DIGITS
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: What may end otherwise than with 0: where something differs, nothing fits, or this machine lacks something.
+_OTHER_CODES = {"diff": {1}, "select": {3}, "doctor": {1}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the reader is supposed to have: models, a scan of a digit, a package with two models that share weights."""
+    variants = DIGITS / "models" / "classifier"
+    for name in ("digits.onnx", "npu.onnx", "other.onnx", "model.onnx"):
+        shutil.copy(variants / "cpu-fp32" / "model.onnx", tmp_path / name)
+    shutil.copy(variants / "cuda" / "model.onnx", tmp_path / "digits_fp16.onnx")
+    shutil.copy(variants / "cpu-int8" / "model.onnx", tmp_path / "digits_int8.onnx")
+    shutil.copytree(DIGITS.with_name("tinychar.ortpackage"), tmp_path / "llm.ortpackage")
+    np.save(tmp_path / "scan.npy", np.zeros((1, 1, 8, 8), np.float32))
+    from PIL import Image
+
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "scan.png")
+    for name in ("STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"ORTPKG_{name}_DIR", str(tmp_path / name.lower()))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def commands(block: str) -> list[list[str]]:
+    """The words of each command: comments and redirections left out, patterns of files filled in."""
+    lines = [shlex.split(line, comments=True) for line in block.replace("\\\n", " ").splitlines()]
+    found = []
+    for words in filter(None, lines):
+        own = words[: words.index(">")] if ">" in words else words
+        patterns = [sorted(map(str, Path().glob(word))) if "*" in word else [word] for word in own]
+        found.append([word for words in patterns for word in words])
+    return found
+
+
+@pytest.mark.timeout(900)
+def test_every_block_of_the_guide_runs_in_order(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    authoring, rest = text.split("\n## Choose\n")
+    names: dict[str, Any] = {"image": np.zeros((1, 1, 8, 8), np.float32), "onnxruntime": onnxruntime, "Path": Path}
+    ran = 0
+    for part in (authoring, rest):
+        for language, block in _BLOCK.findall(part):
+            if language == "python":
+                exec(block, names)
+            elif language == "sh":
+                for words in commands(block):
+                    assert words[0] == "ortpkg", words
+                    code = run(words[1:])
+                    assert code in {0} | _OTHER_CODES.get(words[1], set()), (words, capfd.readouterr())
+                    ran += 1
+        shutil.rmtree(folder / "digits.ortpackage")
+        shutil.copytree(DIGITS, folder / "digits.ortpackage")
+    assert ran > 40
