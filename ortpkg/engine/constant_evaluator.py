@@ -62,7 +62,7 @@ class ConstantEvaluator:
         types = constraint_types(graph, node)
         found = (provider.find_kernel(node, types) for provider in self._providers)
         definition = next((definition for definition in found if definition is not None), None)
-        if definition is None:
+        if definition is None or definition.is_async:
             return None
         compute = make_compute(graph, node, definition)
         context = _PlainContext(RunControl(memory_limit_nbytes=self._limit))

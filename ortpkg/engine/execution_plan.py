@@ -7,7 +7,7 @@ frozen; the same graph always gives the same plan (M22).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortpkg.errors import InvalidGraphError, ModelError, quoted
 from ortpkg.graph.graph import Graph, Node
@@ -84,7 +84,9 @@ class NodeStep:
         provider: the execution provider that runs it; ``device`` is its memory.
         kernel: its kernel's definition (with what the planner may do around it).
         inputs, outputs: value indices; :data:`ABSENT` for one left out.
-        implicit_inputs: outer values that its sub-graphs use, as value indices of this graph.
+        implicit_inputs: outer values that its sub-graphs use, as value indices of this graph; and what asynchronous
+            nodes that end with this step read and made.
+        waits_for: steps of asynchronous nodes that must be done before it.
     """
 
     node_index: int
@@ -96,6 +98,7 @@ class NodeStep:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     implicit_inputs: tuple[int, ...] = ()
+    waits_for: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +182,7 @@ def create_execution_plan(
     crossing = tuple(may_cross(graph, values.name_of(index)) for index in range(len(values)))
     locations = _locations(steps, values, given or {}, crossing)
     return ExecutionPlan(
-        steps=steps,
+        steps=with_joins(steps),
         values=values,
         inputs=_indices(values, graph.inputs),
         outputs=_indices(values, graph.outputs),
@@ -229,6 +232,34 @@ def _near_their_readers(
         if not others and reader != CPU_DEVICE and reader.is_host_accessible and locations[index].is_host_accessible:
             locations[index] = reader
     return locations
+
+
+def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
+    """``steps`` with what asynchronous nodes need (D07).
+
+    Each strict node waits for the asynchronous ones whose outputs it takes. What an asynchronous node reads and makes
+    is used once more by the first step that waits for it, or by the last one: until then nobody writes over it.
+    """
+    found = list(steps)
+    last = len(found) - 1
+    for number, step in enumerate(steps):
+        if not step.kernel.is_async:
+            continue
+        made = {index for index in step.outputs if index != ABSENT}
+        takers = [later for later in range(number + 1, len(found)) if made & _taken_strictly(steps[later])]
+        for later in takers:
+            found[later] = replace(found[later], waits_for=(*found[later].waits_for, number))
+        join = takers[0] if takers else last
+        if join != number:
+            held = (index for index in (*step.inputs, *step.implicit_inputs, *step.outputs) if index != ABSENT)
+            kept = dict.fromkeys((*found[join].implicit_inputs, *held))
+            found[join] = replace(found[join], implicit_inputs=tuple(kept))
+    return tuple(found)
+
+
+def _taken_strictly(step: NodeStep) -> set[int]:
+    """Values that must be there before ``step``: what its sub-graphs take in any case, its inputs if it is strict."""
+    return {*step.implicit_inputs, *(step.inputs if step.kernel.is_strict else ())}
 
 
 def _verify_made(viewer: GraphViewer, outer: Sequence[str]) -> None:

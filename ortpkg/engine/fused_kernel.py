@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ortpkg.engine.pending import Pending, PendingValue, begun
 from ortpkg.errors import EpContextError, InvalidGraphError, quoted
 from ortpkg.graph.ep_context import is_ep_context
 from ortpkg.graph.graph import Graph, Node
@@ -27,13 +28,21 @@ class FusedKernel:
     body: Graph
 
 
-def fused_kernel_def(node: Node) -> KernelDef:
+def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
     """The kernel definition of a fused node: its provider's memory, nothing in place."""
 
     def factory(_info: OpKernelInfo) -> Compute:
         raise InvalidGraphError(f"{node} is a fused node: its compute function comes from its provider")
 
-    return KernelDef(op_type=node.op_type, domain=node.domain, since=(1,), factory=factory, uses_output_buffer=False)
+    return KernelDef(
+        op_type=node.op_type,
+        domain=node.domain,
+        since=(1,),
+        factory=factory,
+        uses_output_buffer=False,
+        is_async=kernel.compute_info.is_async,
+        is_strict=kernel.compute_info.is_strict,
+    )
 
 
 def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -> Compute:
@@ -52,7 +61,11 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         if is_strict:
             _check(body, body.inputs, inputs, "takes")
-        outputs = tuple(kernel.compute_info.compute(state, inputs, context))
+        returned = begun(kernel.compute_info.compute(state, inputs, context))
+        return returned.then(checked) if isinstance(returned, Pending) else checked(returned)
+
+    def checked(returned: Sequence[Any]) -> Value:
+        outputs = tuple(returned)
         if len(outputs) != len(body.outputs):
             raise ValueError(
                 f"{kernel.provider} returned {len(outputs)} outputs where the node has {len(body.outputs)}"
@@ -106,6 +119,8 @@ def _check(body: Graph, names: Sequence[str], values: Sequence[Value], verb: str
         declared = body.type_of(name)
         if not isinstance(declared, TensorType) or declared.element_type is ElementType.UNDEFINED or value is None:
             continue
+        if isinstance(value, PendingValue):
+            continue  # of a node that was checked itself
         if not _fits(declared, value):
             shape = "" if declared.shape is None else str(list(declared.shape))
             raise TypeError(f"the fused node {verb} {quoted(name)} as {_shown(value)}, declared is {declared}{shape}")

@@ -143,7 +143,7 @@ def find_kernels(
     kernels: dict[int, KernelDef] = {}
     for node in graph.nodes:
         if node in fused:
-            kernels[node.index] = fused_kernel_def(node)
+            kernels[node.index] = fused_kernel_def(node, fused[node])
             continue
         if is_copy(node):
             kernels[node.index] = copy_kernel_def(node)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.engine.execution_plan import NodeStep
+from ortpkg.engine.pending import Pending, begun
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, Value
 
 _NS_PER_US = 1000
@@ -52,7 +53,12 @@ class Profiler:
 
         def timed(context: OpKernelContext, *inputs: Value) -> Value:
             start_ns = time.perf_counter_ns()
-            result = compute(context, *inputs)
+            result = begun(compute(context, *inputs))
+            if isinstance(result, Pending):
+                return result.then(lambda found: recorded(found, inputs, start_ns))
+            return recorded(result, inputs, start_ns)
+
+        def recorded(result: Value, inputs: tuple[Value, ...], start_ns: int) -> Value:
             outputs = result if isinstance(result, tuple) else (result,)
             arguments = {
                 "op_name": step.op_type,

@@ -29,6 +29,12 @@ class KernelDef:
         host_inputs, host_outputs: slots whose values lie in memory that the CPU reads, also where the provider's own
             memory is another (a shape, for one).
         factory: makes the compute function.
+        is_async: the compute function may return a ``concurrent.futures.Future`` of its result; nodes that do not need
+            it run meanwhile. It brings its own memory: ``uses_output_buffer`` is False, and nothing is in place.
+        is_strict: without it, the compute function is called while inputs are still under way, and gets these as
+            objects whose ``result()`` waits.
+
+    Raises ValueError for an asynchronous kernel that would write to planned memory.
     """
 
     op_type: str
@@ -41,6 +47,12 @@ class KernelDef:
     uses_output_buffer: bool = True
     host_inputs: tuple[int, ...] = ()
     host_outputs: tuple[int, ...] = ()
+    is_async: bool = False
+    is_strict: bool = True
+
+    def __post_init__(self) -> None:
+        if self.is_async and (self.uses_output_buffer or self.in_place or self.alias):
+            raise ValueError(f"the asynchronous kernel for {self.op_type} must bring its own memory")
 
 
 _TAG = "__ortpkg_kernel_defs__"

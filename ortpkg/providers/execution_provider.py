@@ -71,11 +71,19 @@ class NodeComputeInfo:
     be called from several threads at once. What it returns is the engine's from then on: no memory that a later call
     writes to. Where ``context.is_watched``, a long computation calls ``context.check_cancelled()`` now and then, or has
     it called for it (``providers/run_watch.py``).
+
+    Attributes:
+        is_async: ``compute`` may return a ``concurrent.futures.Future`` of its outputs, and other nodes run until they
+            are needed. Inputs stay as they are until it is done.
+        is_strict: without it, ``compute`` is called while inputs are still under way, and gets these as objects whose
+            ``result()`` waits; it may do without some of them.
     """
 
     compute: Callable[[Any, Sequence[Any], OpKernelContext], Sequence[Any]]
     create_state: Callable[[str], Any] = lambda _node_name: None
     release_state: Callable[[Any], None] = lambda _state: None
+    is_async: bool = False
+    is_strict: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

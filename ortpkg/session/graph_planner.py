@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from ortpkg.engine.allocation_planner import AllocationPlan
+from ortpkg.engine.async_executor import AsyncExecutor
 from ortpkg.engine.device_copies import Given, copy_compute, insert_copies, is_copy
 from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, create_execution_plan
@@ -20,6 +21,7 @@ from ortpkg.engine.memories import memories_of
 from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
 from ortpkg.engine.memory_planning import plan_memory
 from ortpkg.engine.parallel_executor import ParallelExecutor
+from ortpkg.engine.pending import waiting
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_gate import RunGate
@@ -114,12 +116,12 @@ class GraphPlanner:
         return ExecutableGraph(
             plan=plan,
             allocation=allocation,
-            computes=[self._compute(graph, graph.node(step.node_index), step) for step in plan.steps],
+            computes=self._computes(graph, plan, is_parallel=is_parallel),
             constants=self._constants(graph, plan),
             subgraphs={
                 key: Subgraph(executable, self._captures(plan, executable)) for key, executable in subgraphs.items()
             },
-            execute=self._executor(plan) if is_parallel else execute_sequentially,
+            execute=self._executor(plan, is_parallel=is_parallel),
             pool=pool,
             traces_runs=traces_runs,
             gate=RunGate(_mapped_files(graph)) if graph.parent is None and self._info_of is None else None,
@@ -140,9 +142,21 @@ class GraphPlanner:
         names = (subgraph.plan.values.name_of(index) for index in subgraph.plan.outer_values)
         return tuple(plan.values.index_of(name) for name in names)
 
-    def _executor(self, plan: ExecutionPlan) -> Execute:
-        assert self._threads is not None
-        return ParallelExecutor(plan, self._threads, parallel_threads(self._options))
+    def _executor(self, plan: ExecutionPlan, *, is_parallel: bool) -> Execute:
+        if is_parallel:
+            assert self._threads is not None
+            return ParallelExecutor(plan, self._threads, parallel_threads(self._options))
+        return AsyncExecutor(plan) if _overlaps(plan) else execute_sequentially
+
+    def _computes(self, graph: Graph, plan: ExecutionPlan, *, is_parallel: bool) -> list[Compute]:
+        """The compute function of each step; asynchronous ones wait where nothing can be done meanwhile."""
+        computes = [self._compute(graph, graph.node(step.node_index), step) for step in plan.steps]
+        if _overlaps(plan) and not is_parallel:
+            return computes
+        return [
+            waiting(compute) if step.kernel.is_async else compute
+            for compute, step in zip(computes, plan.steps, strict=True)
+        ]
 
     def _workspace_pool(self, allocation: AllocationPlan) -> WorkspacePool:
         return WorkspacePool(allocation, self._memories.allocate, keeps_blocks=self._options.enable_cpu_mem_arena)
@@ -161,6 +175,11 @@ class GraphPlanner:
             is_strict = self._options.config_entries.get(STRICT_FUSED_NODES_ENTRY) == "1"
             compute = fused_compute(fused, state, is_strict=is_strict)
         return compute if self._profiler is None else self._profiler.profiled(compute, step)
+
+
+def _overlaps(plan: ExecutionPlan) -> bool:
+    """Whether a node can be under way while another runs."""
+    return len(plan.steps) > 1 and any(step.kernel.is_async for step in plan.steps)
 
 
 def _mapped_files(graph: Graph) -> list[MappedFile]:

@@ -1,0 +1,78 @@
+"""Runs nodes in the order of the plan without waiting for asynchronous ones before their results are needed (D07).
+
+A *strict* node waits for all that it takes. A *non-strict* one is called at once: what is under way it gets as a
+:class:`PendingValue`, and waits for it if and when it needs it. The plan keeps what an asynchronous node reads and
+makes until the step that waits for it (``execution_plan.with_joins``), so that nothing is written over meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, NodeContext, run_error
+from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
+from ortpkg.engine.pending import Pending, PendingValue, begun, finished, settle
+
+
+class AsyncExecutor:
+    """Executes the instructions of one plan; runs may overlap in time."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        self._waits_for = tuple(step.waits_for for step in plan.steps)
+
+    def __call__(self, instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
+        """Runs ``instructions`` on ``frame``; when it returns or raises, no node is under way any more.
+
+        Raises RunError, LimitExceededError, CancelledError as sequential execution does.
+        """
+        under_way: dict[int, tuple[Pending, NodeContext]] = {}
+        try:
+            for number, instruction in enumerate(instructions):
+                if frame.control.is_watched:
+                    frame.control.check()
+                for earlier in self._waits_for[number]:
+                    _join(under_way, earlier, frame)
+                _start(under_way, number, instruction, frame)
+                for index in instruction.releases:
+                    frame.values[index] = None
+                if frame.is_bookkeeping:
+                    frame.complete_node(instruction)
+            for number in list(under_way):
+                _join(under_way, number, frame)
+        finally:
+            settle(pending.future for pending, _ in under_way.values())
+
+
+def _start(
+    under_way: dict[int, tuple[Pending, NodeContext]], number: int, instruction: Instruction, frame: ExecutionFrame
+) -> None:
+    """Calls one node; what it returns is stored, or under way."""
+    context = NodeContext(frame, instruction)
+    context.arguments = [frame.values[index] for index in instruction.inputs]
+    try:
+        result = begun(instruction.compute(context, *context.arguments))
+        if not isinstance(result, Pending):
+            frame.store(context, result)
+            return
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plug-in may raise what ends processes or generators
+        raise run_error(error, instruction) from error
+    under_way[number] = (result, context)
+    for position, slot in enumerate(instruction.outputs):
+        if slot.value_index != ABSENT:
+            frame.values[slot.value_index] = PendingValue(result, position)
+
+
+def _join(under_way: dict[int, tuple[Pending, NodeContext]], number: int, frame: ExecutionFrame) -> None:
+    """Waits for one node, if it is under way still, and stores what it returns."""
+    if number not in under_way:
+        return
+    pending, context = under_way[number]
+    try:
+        frame.store(context, finished(pending, context))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plug-in may raise what ends processes or generators
+        raise run_error(error, context.instruction) from error
+    del under_way[number]
