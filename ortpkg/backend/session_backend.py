@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 from onnx.backend.base import BackendRep as _Prepared
 
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import UsageError, quoted
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import RunOptions, SessionOptions
@@ -60,7 +61,7 @@ def prepare(model: Model | InferenceSession | BackendRep, device: str | None = N
     if device is not None and not supports_device(device):
         raise UsageError(f"device {quoted(device)} is not supported: the embedded engine computes on the CPU")
     source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
-    return BackendRep(InferenceSession(source, _with_attributes(SessionOptions(), kwargs)))
+    return BackendRep(InferenceSession(source, _with_attributes(SessionOptions(), kwargs), [CPU_EP]))
 
 
 def run_model(model: Model, inputs: Any, device: str | None = None, **kwargs: Any) -> Sequence[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortpkg.backend.session_backend import prepare
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP, KNOWN_EPS
 from ortpkg.errors import CompileError, ExecutionProviderError, UnknownExecutionProviderError, UsageError
@@ -269,3 +270,8 @@ def test_several_devices_of_openvino_are_one_virtual_device() -> None:
     assert library._device_of(devices, {}) == "HETERO:GPU.1,CPU"
     assert library._device_of(devices[:1], {"device_type": "GPU"}) == "GPU.1"
     assert library._device_of(devices, {"device_type": "NPU"}) == "NPU"
+
+
+@pytest.mark.parametrize("device", [None, "CPU"])
+def test_a_backend_of_the_onnx_package_computes_on_the_cpu_provider(device: str | None) -> None:
+    assert prepare(MODEL, device)._session.get_providers() == [CPU_EP]
