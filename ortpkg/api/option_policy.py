@@ -25,6 +25,7 @@ from ortpkg.package.path_resolver import is_inside
 from ortpkg.session.safe_options import SAFE_PROVIDER_OPTIONS, SAFE_SESSION_OPTIONS
 from ortpkg.session.session_option_values import read_as_onnxruntime, read_leniently
 
+_LONGEST_PATH = 4096  # Linux's PATH_MAX; other systems' is less
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +59,7 @@ def path_options_of(variant: VariantInfo, package: PackageInfo, *, trust: bool) 
                     f"variant {quoted(variant.name)} sets the session option {quoted(key)} to a path with a NUL",
                     key=key,
                 )
-            real = os.path.realpath(os.path.join(variant.directory, stated))  # noqa: PTH118  # an absolute one stays
+            real = _real_path(os.path.join(variant.directory, stated))  # noqa: PTH118  # an absolute one stays
             if not (trust or _may_read(real, package)):
                 raise _needs_trust(variant, [key], "session option")
             found[key] = real
@@ -85,6 +86,16 @@ def provider_options_of(
     if has_own_options or ep_device.device is None or ep_device.ep_name == CPU_EP:
         return {}
     return _filtered(variant, variant.provider_options, allowed, f"option of {ep_device.ep_name}", trust=trust)
+
+
+def _real_path(path: str) -> str:
+    """``path`` with links followed; one that the system cannot look at by its text, since nothing can be read there.
+
+    Following links takes a look at each beginning of the path, of which a package may name a million.
+    """
+    if len(path) > _LONGEST_PATH:
+        path = os.path.normpath(path)
+    return path if len(path) > _LONGEST_PATH else os.path.realpath(path)
 
 
 def _may_read(real: str, package: PackageInfo) -> bool:

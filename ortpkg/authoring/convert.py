@@ -15,7 +15,7 @@ from pathlib import Path
 from ortpkg.authoring.create import parse_format
 from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import checked_document
-from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.new_variant import Notify, check_names
 from ortpkg.authoring.package_documents import package_documents, without_forbidden_options
 from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, new_package
 from ortpkg.errors import AuthoringError, UsageError, quoted
@@ -81,6 +81,8 @@ def convert(
 
 def plan_conversion(package: PackageInfo, form: PackageFormat, *, force: bool, notify: Notify) -> PackagePlan:
     """The package in another format. AuthoringError where that cannot mean all of it, unless ``force``."""
+    if form is not PackageFormat.METADATA:
+        check_names(package.components)
     lost = list(_lost(package, form))
     if lost and not force:
         listed = "; ".join(lost)

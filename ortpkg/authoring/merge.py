@@ -18,7 +18,7 @@ from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.merge_sidecars import MergedSidecars, merge_sidecars
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.new_variant import Notify, check_new_name
+from ortpkg.authoring.new_variant import Notify, check_names, check_new_name
 from ortpkg.authoring.overall_values import OverallValues, overall_values_after, signature_of_component
 from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, edited_plan, new_package
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
@@ -162,6 +162,8 @@ class _Merger:
         existing = self._base.component(component.name)
         joining = component.variants
         try:
+            if self._base.format is not PackageFormat.METADATA:
+                check_names([component])
             if existing is None:
                 check_new_name("component", component.name, self._names())
             else:

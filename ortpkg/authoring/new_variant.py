@@ -17,7 +17,7 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.metadata_format import METADATA
-from ortpkg.package.package_info import Constraints
+from ortpkg.package.package_info import ComponentInfo, Constraints
 from ortpkg.package.path_resolver import why_not_a_name, why_not_portable
 from ortpkg.session.safe_options import SAFE_SESSION_OPTIONS
 
@@ -97,6 +97,20 @@ def prepare_variants(wanted: Iterable[NewVariant], notify: Notify) -> list[Prepa
         check_new_name("variant", name, [other.name for other in prepared])
         prepared.append(_prepare(each, name, notify))
     return prepared
+
+
+def check_names(components: Iterable[ComponentInfo]) -> None:
+    """The metadata generation lets ``model_id`` stand for a name that no folder can have; the other does not.
+
+    AuthoringError where a variant has such a name.
+    """
+    for component in components:
+        for variant in component.variants:
+            if reason := why_not_a_name(variant.name):
+                raise AuthoringError(
+                    f"variant {quoted(variant.name)} of {quoted(component.name)} {reason}; "
+                    f"rename it in {quoted(variant.source.document)}: only the metadata generation has such names"
+                )
 
 
 def check_new_name(what: str, name: str, taken: Iterable[str]) -> None:

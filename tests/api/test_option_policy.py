@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,18 @@ def test_a_folder_of_weights_in_an_asset_that_leads_out_needs_trust(tmp_path: Pa
     with pytest.raises(TrustRequiredError, match="sets the session option 'session"):
         path_options_of(variant, package, trust=False)
     assert path_options_of(variant, package, trust=True) == {_FOLDER: str((tmp_path / "beside").resolve())}
+
+
+@pytest.mark.parametrize("segment", [".", "nothing"])
+def test_the_cost_of_a_path_grows_with_its_length(package: MakePackage, segment: str) -> None:
+    """A million names: squared, that is minutes. Links are followed wherever something can be read."""
+    found = package()
+    (found.root / "v").mkdir()
+    (found.root / "v" / "out").symlink_to("..")
+    variant = _variant(found, {_FOLDER: f"{segment}/" * 1_000_000 + "out"})
+    start_s = time.process_time()
+
+    (path,) = path_options_of(variant, found, trust=False).values()
+
+    assert time.process_time() - start_s < 20
+    assert (path == str(found.root)) == (segment == ".")

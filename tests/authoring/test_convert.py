@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import shutil
@@ -15,6 +16,8 @@ from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, DigestMismatchError, Severity, UsageError
+from ortpkg.package.asset_digest import listing_digest
+from ortpkg.package.asset_reference import asset_folder_name
 from ortpkg.package.digests import compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
@@ -133,10 +136,12 @@ def test_folders_of_a_foreign_package_move_to_where_every_release_looks(
     (root / "parts/gpu").mkdir(parents=True)
     shutil.copytree(make_model_with_data("big").parent, root / "weights_and_model")
     shutil.copy(make_model("a"), root / "parts/gpu/net.onnx")
-    asset = root / "shared_assets" / f"sha256-{'a' * 64}"
+    weights = root / "weights_and_model/weights.bin"
+    uri = listing_digest({"weights.bin": hashlib.sha256(weights.read_bytes()).hexdigest()})
+    asset = root / "shared_assets" / asset_folder_name(uri)
     asset.mkdir(parents=True)
-    shutil.move(root / "weights_and_model/weights.bin", asset / "weights.bin")
-    options = {"session.model_external_initializers_file_folder_path": f"sha256:{'a' * 64}"}
+    shutil.move(weights, asset / "weights.bin")
+    options = {"session.model_external_initializers_file_folder_path": uri}
     ort = {"model_file": "big.onnx", "session_options": options, "custom": 1}
     variants = {
         "cpu": {
@@ -231,3 +236,20 @@ def test_the_drafts_become_what_was_released(tmp_path: Path, make_model: ModelMa
     assert (
         json.loads((info.root / "models/c/metadata.json").read_bytes())["model_variants"]["v"]["model_file"] == "a.onnx"
     )
+
+
+@pytest.mark.parametrize("form", [PackageFormat.COMPONENT, PackageFormat.UNIVERSAL])
+def test_a_name_that_only_the_metadata_generation_can_have_stops_it(
+    tmp_path: Path, make_model: ModelMaker, form: PackageFormat
+) -> None:
+    """In place, too: nothing is changed."""
+    root = tmp_path / "p"
+    (root / "models/c/phi_1").mkdir(parents=True)
+    (root / "models/c/phi_1/model.onnx").write_bytes(make_model("m").read_bytes())
+    metadata = {"model_variants": {"phi:1": {"model_id": "phi:1", "constraints": {}}}}
+    (root / "models/c/metadata.json").write_text(json.dumps(metadata), encoding="utf-8")
+    (root / "manifest.json").write_text('{"model_name": "m"}', encoding="utf-8")
+
+    with pytest.raises(AuthoringError, match="variant 'phi:1' of 'c' holds ':', which Windows does not allow"):
+        convert(root, form, notify=lambda _: None)
+    assert open_package(root).components[0].variants[0].name == "phi:1"
