@@ -14,6 +14,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "init": "Make an empty package",
         "add-variant": "Copy a model into a package",
         "remove-variant": "Take a variant out of a package",
+        "edit": "Change what a package says of itself, its variants' order and options",
+        "samples": "Add samples to a package, or record what a model gives",
         "dedup": "Store weights that several variants have once",
         "slim": "Keep only the variants that suit a device or an EP",
         "merge": "Make one package of several",
@@ -117,10 +119,14 @@ def _print_list(heading: str, entries: Mapping[str, str], output: Output) -> Non
 
 
 def _grouped(commands: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The groups; a command that has none yet comes last, with what its module says."""
+    """The commands there are, by group; one that has none yet comes last, with what its module says."""
     known = {name for summaries in GROUPS.values() for name in summaries}
+    present = {
+        heading: {name: text for name, text in summaries.items() if name in commands}
+        for heading, summaries in GROUPS.items()
+    }
     others = {name: _first_sentence(module) for name, module in commands.items() if name not in known}
-    return {**GROUPS, **({"Other": others} if others else {})}
+    return {**present, **({"Other": others} if others else {})}
 
 
 def _first_sentence(module: str) -> str:

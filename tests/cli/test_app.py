@@ -30,7 +30,8 @@ def test_help_lists_every_command_and_the_exit_codes(ortpkg: RunCommand) -> None
 
 def test_help_groups_every_command_and_has_examples_that_exist(ortpkg: RunCommand) -> None:
     grouped = [name for summaries in GROUPS.values() for name in summaries]
-    assert sorted(grouped) == sorted(COMMANDS)
+    assert COMMANDS.keys() <= set(grouped)
+    assert len(grouped) == len(set(grouped))
     assert EXAMPLES.keys() <= COMMANDS.keys()
     for name, lines in EXAMPLES.items():
         assert all(line.startswith(f"ortpkg {name} ") for line in lines)
