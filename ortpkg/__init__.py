@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from ortpkg.api.doctor import doctor
     from ortpkg.api.model_package import ComponentModel, ModelPackage
     from ortpkg.api.model_variant import ModelVariant
+    from ortpkg.api.sample_authoring import SampleArrays, add_samples, record_samples
     from ortpkg.api.verify import record_digests, verify
     from ortpkg.authoring.convert import convert
     from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
     from ortpkg.authoring.dedup import DedupReport, dedup
     from ortpkg.authoring.diff import PackageDiff, diff
+    from ortpkg.authoring.edit import PackageEdits, edit
     from ortpkg.authoring.merge import merge
     from ortpkg.authoring.migration import migrate_check
     from ortpkg.authoring.new_variant import NewVariant
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformContext, TransformLevel
     from ortpkg.kernels.custom_ops import CustomOp, custom_op, register_custom_ops, unregister_custom_ops
     from ortpkg.kernels.operator_support import has_kernel
+    from ortpkg.package.rehearsal import rehearse
     from ortpkg.session.environment import (
         create_and_register_allocator,
         create_and_register_allocator_v2,
@@ -121,11 +124,14 @@ _LAZY: dict[str, str] = {
     "OrtSparseFormat": "ortpkg.session.onnxruntime_enums",
     "OrtValue": "ortpkg.session.ort_value",
     "PackageDiff": "ortpkg.authoring.diff",
+    "PackageEdits": "ortpkg.authoring.edit",
     "RewriteRule": "ortpkg.engine.transformers",
     "RunOptions": "ortpkg.session.options",
+    "SampleArrays": "ortpkg.api.sample_authoring",
     "SessionOptions": "ortpkg.session.options",
     "TransformContext": "ortpkg.engine.transformers",
     "TransformLevel": "ortpkg.engine.transformers",
+    "add_samples": "ortpkg.api.sample_authoring",
     "add_variant": "ortpkg.authoring.create",
     "convert": "ortpkg.authoring.convert",
     "create": "ortpkg.authoring.create",
@@ -136,6 +142,7 @@ _LAZY: dict[str, str] = {
     "diff": "ortpkg.authoring.diff",
     "disable_telemetry_events": "ortpkg.session.environment",
     "doctor": "ortpkg.api.doctor",
+    "edit": "ortpkg.authoring.edit",
     "enable_telemetry_events": "ortpkg.session.environment",
     "get_all_providers": "ortpkg.session.environment",
     "get_available_providers": "ortpkg.session.environment",
@@ -157,8 +164,10 @@ _LAZY: dict[str, str] = {
     "preload_dlls": "ortpkg.session.environment",
     "print_debug_info": "ortpkg.session.environment",
     "record_digests": "ortpkg.api.verify",
+    "record_samples": "ortpkg.api.sample_authoring",
     "register_custom_ops": "ortpkg.kernels.custom_ops",
     "register_execution_provider_library": "ortpkg.session.environment",
+    "rehearse": "ortpkg.package.rehearsal",
     "remove_variant": "ortpkg.authoring.create",
     "set_default_logger_severity": "ortpkg.session.environment",
     "set_default_logger_verbosity": "ortpkg.session.environment",
@@ -208,13 +217,16 @@ __all__ = [
     "OrtSparseFormat",
     "OrtValue",
     "PackageDiff",
+    "PackageEdits",
     "RewriteRule",
     "RunOptions",
+    "SampleArrays",
     "SessionOptions",
     "TransformContext",
     "TransformLevel",
     "__author__",
     "__version__",
+    "add_samples",
     "add_variant",
     "capi",
     "convert",
@@ -228,6 +240,7 @@ __all__ = [
     "diff",
     "disable_telemetry_events",
     "doctor",
+    "edit",
     "enable_telemetry_events",
     "errors",
     "get_all_providers",
@@ -251,8 +264,10 @@ __all__ = [
     "preload_dlls",
     "print_debug_info",
     "record_digests",
+    "record_samples",
     "register_custom_ops",
     "register_execution_provider_library",
+    "rehearse",
     "remove_variant",
     "set_default_logger_severity",
     "set_default_logger_verbosity",

@@ -6,6 +6,7 @@ long enough for what the header says.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import zipfile
@@ -130,6 +131,13 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
         raise UsageError(f"cannot write {quoted(path)}: {quoted(reason)[1:-1]}") from error
 
 
+def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
+    """What :func:`write_npz` writes; the same arrays always give the same bytes. UsageError as there."""
+    file = io.BytesIO()
+    _write_zip(file, {name: array for output, value in arrays.items() for name, array in _storable(output, value)})
+    return file.getvalue()
+
+
 def _replace(path: Path, arrays: Mapping[str, Array], mode: int | None) -> None:
     temporary = path.with_name(f".ortpkg-{uuid4().hex}.tmp")
     # Mode 666 less the umask is what programs give new files; temporary files of the library are for the owner alone.
@@ -160,7 +168,8 @@ def _write_zip(file: Any, arrays: Mapping[str, Array]) -> None:
     # numpy.savez takes names as keywords: an output named "file" or "allow_pickle" could not be written.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+            # An entry without a time of its own has zip's first one: the same bytes whenever they are written.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from ortpkg.api.context_trust import check_source_model, remember_contexts
 from ortpkg.authoring.compile_variants import CompiledVariant, CompileWishes, compile_variants
 from ortpkg.errors import TrustRequiredError
+from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.hashing import Progress
 from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.selection.wishes import ep_named
@@ -25,6 +26,7 @@ def compile_package(
     notify: Callable[[str], None] | None = None,
     progress: Progress | None = None,
     on_commit: Callable[[], None] = lambda: None,
+    operations: FileOperations | None = None,
 ) -> list[CompiledVariant]:
     """Adds compiled variants to a package; see :func:`~ortpkg.authoring.compile_variants.compile_variants`.
 
@@ -32,7 +34,7 @@ def compile_package(
     """
     notify = notify or _log.warning
     ep_named(wishes.ep, all_known_names())
-    made = compile_variants(root, wishes, notify=notify, progress=progress, on_commit=on_commit)
+    made = compile_variants(root, wishes, notify=notify, progress=progress, on_commit=on_commit, operations=operations)
     _remember((Path(root) / each.folder / str(each.entry.model_file) for each in made), notify)
     return made
 

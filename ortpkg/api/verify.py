@@ -12,6 +12,7 @@ from ortpkg.errors import UsageError, quoted
 from ortpkg.package import repair
 from ortpkg.package.archive import ArchiveSource
 from ortpkg.package.archive_reader import open_archive
+from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.hashing import Progress
 from ortpkg.package.packed_verification import verify_packed
 from ortpkg.package.verification import VerificationReport, verify_package
@@ -25,6 +26,7 @@ def verify(
     repair_from: str | PathLike[str] | None = None,
     progress: Progress | None = None,
     notify: Notify | None = None,
+    operations: FileOperations | None = None,
 ) -> VerificationReport:
     """Re-hashes every file of a package and names each that is not as recorded. No cache is asked.
 
@@ -36,6 +38,7 @@ def verify(
             whose bytes have the recorded digest are taken, so it needs no trust.
         progress: called with (file, bytes done, bytes in all) from the hashing threads, one at a time.
         notify: told when a repair has to wait for another command.
+        operations: how a repair changes the disk.
 
     Returns:
         A frozen report; ``is_intact``, ``differences``, ``exit_code``. A difference is no error.
@@ -53,9 +56,13 @@ def verify(
         return verify_package(path, progress=progress)
     copy = Path(repair_from)
     if copy.is_dir():
-        return repair.repair_package(path, repair.DirectorySource(copy), progress=progress, notify=notify)
+        return repair.repair_package(
+            path, repair.DirectorySource(copy), progress=progress, notify=notify, operations=operations
+        )
     with open_archive(copy) as archive:
-        return repair.repair_package(path, ArchiveSource(archive), progress=progress, notify=notify)
+        return repair.repair_package(
+            path, ArchiveSource(archive), progress=progress, notify=notify, operations=operations
+        )
 
 
 def _verify_file(path: Path, *, is_repair: bool, progress: Progress | None) -> VerificationReport:
@@ -70,7 +77,11 @@ def _verify_file(path: Path, *, is_repair: bool, progress: Progress | None) -> V
 
 
 def record_digests(
-    root: str | PathLike[str], *, progress: Progress | None = None, notify: Notify | None = None
+    root: str | PathLike[str],
+    *,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
 ) -> VerificationReport:
     """Writes digests.json anew, for the files as they are now: after documents were edited by hand.
 
@@ -85,4 +96,4 @@ def record_digests(
         AuthoringError, PackageBusyError: the package cannot be read or written, or it does not get its turn.
     """
     path = Path(os.path.abspath(root))  # noqa: PTH100  # as above
-    return repair.record_digests(path, progress=progress, notify=notify)
+    return repair.record_digests(path, progress=progress, notify=notify, operations=operations)

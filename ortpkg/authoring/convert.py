@@ -39,6 +39,7 @@ def convert(
     *,
     output: str | PathLike[str] | None = None,
     force: bool = False,
+    overwrite: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
     operations: FileOperations | None = None,
@@ -64,7 +65,7 @@ def convert(
         check_intact(source, notify=notify, progress=progress)
         plan = plan_conversion(open_package(source), form, force=force, notify=notify)
         with lock_package(target, on_wait=notify):
-            create_package(target, new_package(plan), operations=operations, progress=progress)
+            create_package(target, new_package(plan), overwrite=overwrite, operations=operations, progress=progress)
             return open_package(target)
     with lock_package(source, on_wait=notify):
         recover(source, operations=operations)

@@ -60,13 +60,14 @@ def init_package(
     name: str | None = None,
     version: str | None = None,
     form: PackageFormat | str = PackageFormat.UNIVERSAL,
+    overwrite: bool = False,
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
     """Makes a package without component models at ``root``; :func:`add_variant` fills it.
 
     ``name`` defaults to the directory's name without ``.ortpackage``; ``form`` is as for :func:`create`. AuthoringError
-    where something is at ``root`` already (an empty directory is fine).
+    where something is at ``root`` already (an empty directory is fine; so is a package, with ``overwrite``).
     """
     target = _absolute(root)
     change = PackageChange(
@@ -74,7 +75,7 @@ def init_package(
         new_directories={},
     )
     with lock_package(target, on_wait=notify):
-        create_package(target, change, operations=operations)
+        create_package(target, change, overwrite=overwrite, operations=operations)
         return open_package(target)
 
 
@@ -88,6 +89,7 @@ def create(
     description: str | None = None,
     form: PackageFormat | str = PackageFormat.UNIVERSAL,
     force: bool = False,
+    overwrite: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
     operations: FileOperations | None = None,
@@ -95,7 +97,8 @@ def create(
     """Makes a whole package with one component model from ``models``, one variant each, in their order.
 
     ``form`` is the generation of the format: "universal" (the default) is opened by onnxruntime 1.26 to 1.31,
-    "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg.
+    "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg. ``overwrite`` replaces a package
+    that is at ``root`` already, in one step.
 
     Raises:
         AuthoringError: something is at ``root`` already, a name is taken or not portable, the models differ in inputs
@@ -124,7 +127,7 @@ def create(
     directories = {f"{MODELS}/{component}/{each.name}": each.files.sources for each in prepared}
     with lock_package(target, on_wait=notify):
         change = PackageChange(documents=documents, new_directories=directories)
-        create_package(target, change, operations=operations, progress=progress)
+        create_package(target, change, overwrite=overwrite, operations=operations, progress=progress)
         return open_package(target)
 
 

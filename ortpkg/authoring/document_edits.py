@@ -95,7 +95,7 @@ def adding_variants(
     overall: OverallValues | None = None,
 ) -> tuple[DocumentChange, ...]:
     """As :func:`adding_variant`, for several: component → variant → entry."""
-    editor = _Editor(package)
+    editor = DocumentEditor(package)
     is_listed = True
     for component, variants in joining.items():
         existing = package.component(component)
@@ -103,21 +103,22 @@ def adding_variants(
             is_listed = _add_component(editor, component, variants)
             continue
         for variant, entry in variants.items():
-            _add_variant(editor, existing, variant, entry)
+            put_variant(editor, existing, variant, entry)
     if overall is not None:
         _restate(editor, overall)
     # The last one makes a component appear: the manifest, or metadata.json itself where components are discovered.
-    return editor.changes(last=MANIFEST if is_listed else _metadata_path(next(iter(joining))))
+    return editor.changes(last=MANIFEST if is_listed else metadata_path(next(iter(joining))))
 
 
-def _add_variant(editor: _Editor, component: ComponentInfo, variant: str, entry: VariantEntry) -> None:
+def put_variant(editor: DocumentEditor, component: ComponentInfo, variant: str, entry: VariantEntry) -> None:
+    """States ``variant`` of a component that is there: at the end, or in the place of the one of that name."""
     package = editor.package
     if package.format is not PackageFormat.METADATA:
         editor.component_body(component)["variants"][variant] = component_body(
             _placed(package, component, variant, entry), with_facts=package.format is PackageFormat.COMPONENT
         )
     if package.format is not PackageFormat.COMPONENT:
-        older = editor.value(_metadata_path(component.name))
+        older = editor.value(metadata_path(component.name))
         if not older:  # so far, its variants stand in the manifest alone
             older["component_model_name"] = component.name
         variants = older.setdefault("model_variants", {})
@@ -131,20 +132,20 @@ def removing_variant(package: PackageInfo, component: ComponentInfo, variant: st
 
 def removing_variants(package: PackageInfo, leaving: Mapping[str, Iterable[str]]) -> tuple[DocumentChange, ...]:
     """As :func:`removing_variant`, for several: component → variants."""
-    editor = _Editor(package)
+    editor = DocumentEditor(package)
     last = MANIFEST
     for component in package.components:
         for variant in leaving.get(component.name, ()):
             if package.format is not PackageFormat.METADATA:
                 del editor.component_body(component)["variants"][variant]
             if package.format is not PackageFormat.COMPONENT:
-                older = editor.value(_metadata_path(component.name)).get("model_variants", {})
+                older = editor.value(metadata_path(component.name)).get("model_variants", {})
                 in_metadata = older.pop(variant, None)
-                _inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
+                inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
                 # What one document has alone must be a whole variant: the manifest goes last where it alone names the
                 # file.
                 if in_metadata is not None and (in_metadata.get("model_file") or in_metadata.get("file")):
-                    last = _metadata_path(component.name)
+                    last = metadata_path(component.name)
     return editor.changes(last=last)
 
 
@@ -152,7 +153,7 @@ def removing_component(
     package: PackageInfo, component: str, overall: OverallValues | None = None
 ) -> tuple[DocumentChange, ...]:
     """The manifest without ``component``; where components were discovered, it lists the others from now on."""
-    editor = _Editor(package)
+    editor = DocumentEditor(package)
     manifest = editor.value(MANIFEST)
     if package.format is not PackageFormat.METADATA:
         del manifest["components"][component]
@@ -196,7 +197,7 @@ def checked_content(value: Any, path: str, *, schema: str | None = None) -> byte
     return content
 
 
-class _Editor:
+class DocumentEditor:
     """The documents of a package while they are edited."""
 
     def __init__(self, package: PackageInfo) -> None:
@@ -229,7 +230,7 @@ class _Editor:
             path = PurePosixPath(declared).as_posix()
             path = f"{path}/{COMPONENT}" if (self.package.root / path).is_dir() else path
         is_universal = self.package.format is PackageFormat.UNIVERSAL
-        if is_universal and path != _metadata_path(component.name):
+        if is_universal and path != metadata_path(component.name):
             raise AuthoringError(
                 f"the variants of component model {quoted(component.name)} are listed in two documents, which no "
                 "change can replace at once: bring them together with ortpkg convert"
@@ -241,7 +242,9 @@ class _Editor:
 
     def changes(self, *, last: str = MANIFEST) -> tuple[DocumentChange, ...]:
         """What has changed, in the order in which the documents were first asked for, but ``last`` at the end."""
-        paths = [path for path, value in self._values.items() if value != self._read[path]]
+        paths = [
+            path for path, value in self._values.items() if dump_document(value) != dump_document(self._read[path])
+        ]
         ordered = [path for path in paths if path != last] + [path for path in paths if path == last]
         return tuple(
             DocumentChange(
@@ -253,7 +256,7 @@ class _Editor:
         )
 
 
-def _add_component(editor: _Editor, component: str, variants: Mapping[str, VariantEntry]) -> bool:
+def _add_component(editor: DocumentEditor, component: str, variants: Mapping[str, VariantEntry]) -> bool:
     """Whether the manifest lists it; otherwise, components are discovered."""
     package = editor.package
     path = component_document(component, package.format)
@@ -276,7 +279,7 @@ def _placed(package: PackageInfo, component: ComponentInfo, variant: str, entry:
     return replace(entry, directory=variant_folder(package, component.name, entry.model_id or variant))
 
 
-def _restate(editor: _Editor, overall: OverallValues) -> None:
+def _restate(editor: DocumentEditor, overall: OverallValues) -> None:
     """Brings the manifest's inputs and outputs up to date; what somebody wrote there by hand stays."""
     manifest, is_component = editor.value(MANIFEST), editor.package.format is PackageFormat.COMPONENT
     additional = manifest.get("additional_metadata", {})
@@ -307,11 +310,13 @@ def _drop_overall_values(manifest: dict[str, Any], form: PackageFormat) -> None:
             del manifest["additional_metadata"]
 
 
-def _metadata_path(component: str) -> str:
+def metadata_path(component: str) -> str:
+    """Where the older generation lists the variants of ``component``."""
     return f"{MODELS}/{component}/{METADATA}"
 
 
-def _inline_variants(manifest: dict[str, Any], component: str) -> dict[str, Any]:
+def inline_variants(manifest: dict[str, Any], component: str) -> dict[str, Any]:
+    """The variants that the manifest itself states of a component, to be changed in place."""
     declared = manifest.get("component_models")
     body = declared.get(component) if isinstance(declared, dict) else None
     variants: dict[str, Any] = (body or {}).get("model_variants", {})

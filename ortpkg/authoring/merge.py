@@ -44,6 +44,7 @@ def merge(
     second: str | PathLike[str],
     *,
     output: str | PathLike[str] | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
     operations: FileOperations | None = None,
@@ -71,7 +72,7 @@ def merge(
         check_intact(base, notify=notify, progress=progress)
         plan = plan_merge(open_package(base), joining, notify=notify)
         with lock_package(target, on_wait=notify):
-            create_package(target, new_package(plan), operations=operations, progress=progress)
+            create_package(target, new_package(plan), overwrite=overwrite, operations=operations, progress=progress)
             return open_package(target)
     with lock_package(base, on_wait=notify):
         recover(base, operations=operations)

@@ -139,8 +139,8 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
     entry = VariantEntry(
         model_file=files.model_file,
         constraints=complete_constraints(given, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")),
-        session_options=_checked_session_options(wanted.session_options),
-        provider_options=_checked_options("provider", wanted.provider_options),
+        session_options=checked_session_options(wanted.session_options),
+        provider_options=checked_provider_options(wanted.provider_options),
         metadata=variant_metadata(files.facts, files.nbytes),
     )
     return PreparedVariant(name=name, files=files, entry=entry)
@@ -173,7 +173,7 @@ def _checked_options(what: str, options: Mapping[str, object]) -> Mapping[str, s
     return {key: str(value) for key, value in options.items()}
 
 
-def _checked_session_options(options: Mapping[str, object]) -> Mapping[str, str]:
+def checked_session_options(options: Mapping[str, object]) -> Mapping[str, str]:
     """As they are to be kept. UsageError for the name of an attribute of SessionOptions, which is no config entry."""
     for key in options:
         if f"{_CONFIG_ENTRY}{key}" in SAFE_SESSION_OPTIONS:
@@ -182,6 +182,11 @@ def _checked_session_options(options: Mapping[str, object]) -> Mapping[str, str]
                 f"entries: write {quoted(_CONFIG_ENTRY + key)}"
             )
     return _checked_options("session", options)
+
+
+def checked_provider_options(options: Mapping[str, object]) -> Mapping[str, str]:
+    """As they are to be kept. UsageError for what is no text."""
+    return _checked_options("provider", options)
 
 
 def _check_path_options(options: Mapping[str, str], files: VariantFiles) -> None:

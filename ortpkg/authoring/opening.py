@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 from ortpkg.errors import PackageNotFoundError, UsageError, quoted
-from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.frozen import freeze
-from ortpkg.package.hashing import Progress
 from ortpkg.package.package_info import (
     ComponentInfo,
     Constraints,
@@ -31,6 +27,9 @@ from ortpkg.package.package_info import (
     VariantInfo,
 )
 from ortpkg.package.reader import open_package
+
+if TYPE_CHECKING:
+    from ortpkg.package.hashing import Progress
 
 #: The component model that a bare model is.
 MODEL_COMPONENT = "model"
@@ -59,13 +58,18 @@ def kind_of(path: str | PathLike[str]) -> NamedKind:
         return NamedKind.PACKAGE
     if named.suffix.lower() == _MODEL_SUFFIX:
         return NamedKind.MODEL
-    if named.suffix.lower() in PACKED_SUFFIXES or _is_zip(named):
+    if is_packed(named):
         return NamedKind.PACKED
     raise PackageNotFoundError(
         f"{quoted(named)} is not a directory: name a package's folder, a packed package (name.ortpkg) or an ONNX model "
         "(name.onnx)",
         path=named,
     )
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a file at ``path`` is meant to be a packed package, by its name or its first bytes."""
+    return path.is_file() and (path.suffix.lower() in PACKED_SUFFIXES or _is_zip(path))
 
 
 @contextlib.contextmanager
@@ -108,14 +112,17 @@ def package_folder(path: str | PathLike[str], *, progress: Progress | None = Non
     if kind is NamedKind.PACKAGE:
         yield Path(path)
         return
-    from ortpkg.package.archive import unpack_package  # zlib and the locks; most packages are folders
+    import tempfile  # most packages are folders, which need neither this nor zlib and the locks
+
+    from ortpkg.package.archive import unpack_package
+    from ortpkg.package.file_operations import PassingOperations
 
     packed = Path(os.path.abspath(path))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     temporary = Path(tempfile.mkdtemp(prefix="ortpkg-"))
     _temporary_folders.add(temporary)
     try:
         root = temporary / f"{packed.stem}.ortpackage"
-        unpack_package(packed.resolve(), root, progress=progress, operations=_Unsynced())
+        unpack_package(packed.resolve(), root, progress=progress, operations=PassingOperations())
         yield root
     finally:
         _remove(temporary)
@@ -169,16 +176,6 @@ def described_model(model: Path, *, name: str | None = None) -> PackageInfo:
     return replace(package, components=(replace(component, variants=(described,)),), inputs=inputs, outputs=outputs)
 
 
-class _Unsynced(FileOperations):
-    """For what lives no longer than this process: nothing has to survive a power cut."""
-
-    def fsync_directory(self, path: Path) -> None:
-        """Nothing."""
-
-    def _fsync(self, stream: BinaryIO, path: Path) -> None:
-        """Nothing."""
-
-
 def _is_zip(path: Path) -> bool:
     try:
         with path.open("rb") as stream:
@@ -188,5 +185,7 @@ def _is_zip(path: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
+    import shutil  # as tempfile
+
     shutil.rmtree(folder, ignore_errors=True)
     _temporary_folders.discard(folder)

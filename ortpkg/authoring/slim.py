@@ -79,6 +79,7 @@ def slim(
     eps: Sequence[str] = (),
     variants: Sequence[str] = (),
     output: str | PathLike[str] | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
     operations: FileOperations | None = None,
@@ -108,7 +109,7 @@ def slim(
         kept = _kept(package, wanted, notify)
         with lock_package(target, on_wait=notify):
             change = new_package(_plan(package, kept))
-            create_package(target, change, operations=operations, progress=progress)
+            create_package(target, change, overwrite=overwrite, operations=operations, progress=progress)
             return _report(package, kept, open_package(target), _total_nbytes(package.root))
     with lock_package(source, on_wait=notify):
         recover(source, operations=operations)

@@ -9,8 +9,16 @@ import typer
 
 from ortpkg.authoring.create import add_variant
 from ortpkg.cli.completion import complete_component, complete_device, complete_ep
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import ForceOption, JsonOption, PackageArgument, ProviderOptionsOption, parse_options
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    ForceOption,
+    JsonOption,
+    PackageArgument,
+    ProviderOptionsOption,
+    parse_options,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
@@ -74,6 +82,7 @@ def command(
     share_weights: ShareWeightsOption = False,
     share_as_assets: ShareAsAssetsOption = False,
     force: ForceOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Copy a model file or folder into a package as a variant; what the flags leave open, the model's metadata says."""
@@ -92,6 +101,7 @@ def command(
             provider_options=parse_options("--provider-option", provider_options),
             share_weights="shared-assets" if share_as_assets else share_weights,
             force=force,
+            operations=operations_for(dry_run),
             progress=progress,
             notify=output.warning,
             on_note=output.note,

@@ -24,6 +24,7 @@ from ortpkg.cli.rendering import Output, OutputError, configure, print_error, re
 from ortpkg.cli.settings import read_settings
 from ortpkg.errors import ExitCode, OrtpkgError, PackageError, UsageError, quoted
 from ortpkg.names import did_you_mean
+from ortpkg.package.planned_files import Rehearsed
 
 #: Command → module whose function ``command`` runs it. The order is that of ``ortpkg --help``.
 COMMANDS: dict[str, str] = {
@@ -31,6 +32,8 @@ COMMANDS: dict[str, str] = {
     "init": "ortpkg.cli.init",
     "add-variant": "ortpkg.cli.add_variant",
     "remove-variant": "ortpkg.cli.remove_variant",
+    "edit": "ortpkg.cli.edit",
+    "samples": "ortpkg.cli.samples",
     "dedup": "ortpkg.cli.dedup",
     "diff": "ortpkg.cli.diff",
     "inspect": "ortpkg.cli.inspect",
@@ -263,6 +266,11 @@ def _with_typed_exit(function: Callable[..., Any]) -> Callable[..., None]:
 def _run_typed(function: Callable[[], Any], output: Output) -> int:
     try:
         return int(function() or 0)
+    except Rehearsed as rehearsed:
+        from ortpkg.cli.dry_run import print_planned  # only for a dry run
+
+        print_planned(rehearsed.files, output)
+        return ExitCode.DONE
     except OutputError:
         raise
     except (OrtpkgError, OSError) as error:

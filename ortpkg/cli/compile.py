@@ -9,10 +9,12 @@ import typer
 
 from ortpkg.cli import interrupts
 from ortpkg.cli.completion import complete_component, complete_ep, complete_variant
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import (
     CompileBackendOption,
     CompileDeviceOption,
     CompileTimeoutOption,
+    DryRunOption,
     JsonOption,
     PackageArgument,
     ProviderOptionsOption,
@@ -65,12 +67,14 @@ def command(
     embed: EmbedOption = False,
     share_weights: ShareWeightsOption = False,
     timeout: CompileTimeoutOption = 3600.0,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Compile plain variants for an execution provider of this machine, and add what comes out as variants.
 
     Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the package as it was.
-    Ctrl-C that comes when the variants are in the package already changes nothing any more.
+    Ctrl-C that comes when the variants are in the package already changes nothing any more. --dry-run compiles, too:
+    only that tells what would be added.
     """
     from ortpkg.api.compiling import compile_package  # numpy and onnx
     from ortpkg.authoring.compile_variants import CompileWishes
@@ -90,7 +94,13 @@ def command(
     )
     start = time.perf_counter()
     with elapsed("compiling"):
-        made = compile_package(package, wishes, notify=output.warning, on_commit=interrupts.too_late)
+        made = compile_package(
+            package,
+            wishes,
+            notify=output.warning,
+            on_commit=interrupts.too_late,
+            operations=operations_for(dry_run),
+        )
     duration_s = time.perf_counter() - start
     if as_json:
         output.json("compile", {"variants": [_variant_json(each) for each in made], "duration_s": duration_s})

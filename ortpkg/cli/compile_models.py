@@ -10,16 +10,19 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.completion import complete_ep
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import (
     CompileBackendOption,
     CompileDeviceOption,
     CompileTimeoutOption,
+    DryRunOption,
     JsonOption,
     parse_options,
 )
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode, ModelNotFoundError, UsageError, quoted
+from ortpkg.package.planned_files import PlannedFiles
 
 
 def command(
@@ -41,6 +44,7 @@ def command(
         bool,
         typer.Option("--trust", help="Take models with native contexts of others; what comes out needs --trust too."),
     ] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Compile ONNX files as one session group: N context models and one binary, equal weights stored once."""
@@ -61,7 +65,12 @@ def command(
         provider_options=parse_options("-i", provider_options.split(), separator="|", form='"KEY|VALUE KEY|VALUE"'),
         is_shared=True,
     )
+    operations = operations_for(dry_run)
+    if operations is not None:
+        names = [Path(job.output).name for job in request.jobs]
+        operations.announce(PlannedFiles(root=folder, adds=dict.fromkeys(names)))
     start = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
     with elapsed("compiling"):
         made = compile_model_files(request, timeout_s=timeout, trust=trust, notify=output.warning)
     files = [str(folder / each.output.name) for each in made]
@@ -82,7 +91,6 @@ def _folder(sources: list[Path], wanted: Path | None) -> Path:
         if not each.is_file():
             raise ModelNotFoundError(f"there is no file {quoted(each)}")
     if wanted is not None:
-        wanted.mkdir(parents=True, exist_ok=True)
         return wanted
     folders = {each.parent.resolve() for each in sources}
     if len(folders) > 1:

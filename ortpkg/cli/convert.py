@@ -8,8 +8,17 @@ import typer
 
 from ortpkg.authoring.convert import convert
 from ortpkg.cli.completion import complete_format
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import InPlaceOption, JsonOption, NewPackageOption, PackageArgument, chosen_output
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    InPlaceOption,
+    JsonOption,
+    NewPackageOption,
+    OverwriteOption,
+    PackageArgument,
+    chosen_output,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
@@ -29,13 +38,24 @@ def command(
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,
     force: Annotated[bool, typer.Option("--force", help="Leave out what the new format cannot mean.")] = False,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Write a package in another generation of the format; every file is re-hashed first, and nothing is lost."""
     output = Output(is_json=as_json)
     target = chosen_output(output_path, in_place=in_place)
     with copy_progress() as progress:
-        info = convert(package, to, output=target, force=force, progress=progress, notify=output.warning)
+        info = convert(
+            package,
+            to,
+            output=target,
+            force=force,
+            progress=progress,
+            notify=output.warning,
+            overwrite=overwrite,
+            operations=operations_for(dry_run),
+        )
     if as_json:
         output.json("package", package_json(info))
     else:

@@ -15,12 +15,21 @@ from ortpkg.api.archive import pack
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.opening import PACKED_SUFFIXES, NamedKind, kind_of
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import ForceOption, FormatOption, JsonOption, NameOption
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    ForceOption,
+    FormatOption,
+    JsonOption,
+    NameOption,
+    OverwriteOption,
+)
 from ortpkg.cli.progress import Progress, copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError, quoted
-from ortpkg.package.staging import check_is_free
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.staging import check_is_free, is_replaceable
 
 _Models = list[Path] | None
 NewPackageArgument = Annotated[
@@ -48,6 +57,8 @@ def command(
     description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the model does.")] = None,
     form: FormatOption = "universal",
     force: ForceOption = False,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Make a whole package from model files, one variant each, named after the files.
@@ -62,7 +73,8 @@ def command(
     if not models and kind_of(package) is NamedKind.MODEL:
         models = [NewVariant(model=package)]
         package = Path(f"{package.stem}.ortpackage")
-    with copy_progress() as progress, _place_of(package, progress) as root:
+    how = operations_for(dry_run)
+    with copy_progress() as progress, _place_of(package, progress, how, overwrite=overwrite) as (root, operations):
         info = create(
             root,
             models,
@@ -72,6 +84,8 @@ def command(
             description=description,
             form=form,
             force=force,
+            overwrite=overwrite,
+            operations=operations,
             progress=progress,
             notify=output.warning,
         )
@@ -85,16 +99,20 @@ def command(
 
 
 @contextmanager
-def _place_of(package: Path, progress: Progress | None) -> Iterator[Path]:
-    """Where the package is made: at its place, or in a temporary folder, from where it is packed."""
+def _place_of(
+    package: Path, progress: Progress | None, operations: FileOperations | None, *, overwrite: bool
+) -> Iterator[tuple[Path, FileOperations | None]]:
+    """Where the package is made and how: at its place, or in a temporary folder, from where it is packed."""
     if package.suffix != PACKED_SUFFIXES[0]:
-        yield package
+        yield package, operations
         return
-    check_is_free(Path(os.path.abspath(package)))  # noqa: PTH100  # before the work, and without following links
+    target = Path(os.path.abspath(package))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    if not (overwrite and is_replaceable(target, is_package=False)):
+        check_is_free(target)  # before the work
     with TemporaryDirectory(prefix="ortpkg-create-") as folder:
         root = Path(folder, f"{package.stem}.ortpackage")
-        yield root
-        pack(root, package, progress=progress)
+        yield root, None
+        pack(root, target, overwrite=overwrite, progress=progress, operations=operations)
 
 
 def parse_variant(text: str) -> NewVariant:

@@ -7,8 +7,16 @@ from typing import Annotated
 import typer
 
 from ortpkg.authoring.create import init_package
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import FormatOption, JsonOption, NameOption, PackageArgument
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    FormatOption,
+    JsonOption,
+    NameOption,
+    OverwriteOption,
+    PackageArgument,
+)
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
@@ -18,11 +26,21 @@ def command(
     name: NameOption = None,
     version: Annotated[str | None, typer.Option("--model-version", metavar="V", help="The package's version.")] = None,
     form: FormatOption = "universal",
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Make an empty package; add-variant fills it."""
     output = Output(is_json=as_json)
-    info = init_package(package, name=name, version=version, form=form, notify=output.note)
+    info = init_package(
+        package,
+        name=name,
+        version=version,
+        form=form,
+        overwrite=overwrite,
+        notify=output.note,
+        operations=operations_for(dry_run),
+    )
     if as_json:
         output.json("package", package_json(info))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
     output.line(f"{info.name}{version}: {what}, {where}", style="bold")
     if info.description:
         output.line(info.description, hang="")
+    if license_text := license_of(info):
+        output.line(f"license: {license_text}")
     for label, values in (("inputs", info.inputs), ("outputs", info.outputs)):
         if values:
             output.line(f"{label}: {', '.join(map(_value_text, values))}", hang="  ")
@@ -78,6 +80,7 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
         "name": info.name,
         "version": info.version,
         "description": info.description,
+        "license": license_of(info),
         "format": "model" if info.is_bare_model else info.format.value,
         "root": str(info.root),
         "inputs": _values_json(info.inputs),
@@ -95,6 +98,12 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
             for component in info.components
         ],
     }
+
+
+def license_of(info: PackageInfo) -> str | None:
+    """What the package says of its licence, in its additional metadata; None where it says nothing."""
+    found = info.additional_metadata.get("license") if isinstance(info.additional_metadata, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 def _variant_json(info: PackageInfo, variant: VariantInfo, size: VariantBytes) -> dict[str, Any]:

@@ -8,8 +8,14 @@ from typing import Annotated
 import typer
 
 from ortpkg.authoring.merge import merge
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import JsonOption, NewPackageOption
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    JsonOption,
+    NewPackageOption,
+    OverwriteOption,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError
@@ -25,13 +31,23 @@ def command(
     into: Annotated[
         Path | None, typer.Option("--into", metavar="PKG", help="The package that is to take it in.")
     ] = None,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Bring the variants of two packages of one model together; contradictions are all named, and refused."""
     output = Output(is_json=as_json)
     first, second = _chosen(packages, output_path, into)
     with copy_progress() as progress:
-        info = merge(first, second, output=output_path, progress=progress, notify=output.warning)
+        info = merge(
+            first,
+            second,
+            output=output_path,
+            progress=progress,
+            notify=output.warning,
+            overwrite=overwrite,
+            operations=operations_for(dry_run),
+        )
     if as_json:
         output.json("package", package_json(info))
     else:

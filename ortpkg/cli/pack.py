@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 from ortpkg.api.archive import pack
-from ortpkg.cli.parameters import JsonOption, PackageArgument
+from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    JsonOption,
+    OverwriteOption,
+    PackageArgument,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.unpack import report_json
@@ -21,13 +27,22 @@ def command(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Default: the package's name with .ortpkg, right here."),
     ] = None,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Write a package to one file; the same package always gives the same bytes."""
     output = Output(is_json=as_json)
     target = output_path or Path(f"{package.resolve().name.removesuffix('.ortpackage')}.ortpkg")
     with copy_progress() as progress:
-        report = pack(package, target, progress=progress, notify=output.note)
+        report = pack(
+            package,
+            target,
+            progress=progress,
+            notify=output.note,
+            overwrite=overwrite,
+            operations=operations_for(dry_run),
+        )
     if not report.is_verified:
         output.warning(f"{package} had no digests.json, so damage to it went unnoticed; the archive has one")
     if as_json:

@@ -175,6 +175,10 @@ NewPackageOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="NEW", help="Make a new package there.")
 ]
 InPlaceOption = Annotated[bool, typer.Option("--in-place", help="Change the package itself.")]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what is there already, in one step when the new one is complete.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say which files would change, and change none.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Accept inputs and outputs that differ from the siblings'.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but data and errors.")]
 NoColorOption = Annotated[

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ortpkg.authoring.opening import is_packed, package_folder
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.plan_costs import copies_json, policies_json, print_memories, print_policies
@@ -38,7 +39,7 @@ def command(
         Path | None,
         typer.Argument(
             metavar="[MODEL|PKG]",
-            help="An ONNX file, or a package's directory; default: the package that the current folder lies in.",
+            help="An ONNX file, or a package (a folder, or packed); default: what the current folder lies in.",
             readable=False,
         ),
     ] = None,
@@ -77,7 +78,10 @@ def command(
     options = _session_options(level, dimensions or [])
     _choose_policy(options, policy, costs)
     model = chosen_package(model, output)
-    with _session(model, component, variant, ep, backend, options) as session:
+    with (
+        package_folder(model) if is_packed(model) else nullcontext(model) as place,
+        _session(place, component, variant, ep, backend, options) as session,
+    ):
         plan = session.get_plan()
     _verify_dimensions(options.free_dimension_overrides, plan)
     if svg is not None:

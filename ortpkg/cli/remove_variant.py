@@ -8,8 +8,14 @@ import typer
 
 from ortpkg.authoring.create import remove_variant
 from ortpkg.cli.completion import complete_variant
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import ComponentOption, JsonOption, PackageArgument
+from ortpkg.cli.parameters import (
+    ComponentOption,
+    DryRunOption,
+    JsonOption,
+    PackageArgument,
+)
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
@@ -20,11 +26,12 @@ def command(
         str, typer.Argument(metavar="VARIANT", help="The variant's name.", autocompletion=complete_variant)
     ],
     component: ComponentOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Take a variant out of a package; files that another variant uses stay."""
     output = Output(is_json=as_json)
-    info = remove_variant(package, variant, component=component, notify=output.note)
+    info = remove_variant(package, variant, component=component, notify=output.note, operations=operations_for(dry_run))
     if as_json:
         output.json("package", package_json(info))
     else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.authoring.opening import opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.decision_log import open_decision_log
 from ortpkg.cli.parameters import (
@@ -102,18 +104,23 @@ def command(
         "strict_facts": strict_facts,
     }
     roots = packages or [chosen_package(None, output)]
-    opened = [ModelPackage(root, compat=compat, allow_external_paths=allow_external_paths) for root in roots]
-    for each in opened:
-        if not each.component_models:
-            each.component()  # says that it is empty, and what to do
     profiles = profile or ()
-    if compare:
-        if len(opened) > 1 or len(profiles) > 1 or log_json:
-            raise UsageError("--compare takes one package and one machine, and logs nothing")
-        return _compare(opened[0], component, ep, {**wishes, "profile": profiles[0] if profiles else None}, output)
-    with open_decision_log(log_json, is_json=as_json) as log:
-        choices = choose(opened, component, profiles, {**wishes, "ep": ep, "log": log})
-    _print_choices(choices, output, show_reasons=show_reasons)
+    with ExitStack() as stack:
+        infos = [
+            stack.enter_context(opened(root, compat=compat, allow_external_paths=allow_external_paths))
+            for root in roots
+        ]
+        found = [ModelPackage.of(info) for info in infos]
+        for each in found:
+            if not each.component_models:
+                each.component()  # says that it is empty, and what to do
+        if compare:
+            if len(found) > 1 or len(profiles) > 1 or log_json:
+                raise UsageError("--compare takes one package and one machine, and logs nothing")
+            return _compare(found[0], component, ep, {**wishes, "profile": profiles[0] if profiles else None}, output)
+        with open_decision_log(log_json, is_json=as_json) as log:
+            choices = choose(found, component, profiles, {**wishes, "ep": ep, "log": log})
+        _print_choices(choices, output, show_reasons=show_reasons)
     if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
     return ExitCode.DONE

@@ -8,8 +8,17 @@ import typer
 
 from ortpkg.authoring.slim import SlimReport, slim
 from ortpkg.cli.completion import complete_device, complete_ep, complete_variant
+from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.inspect import package_json
-from ortpkg.cli.parameters import InPlaceOption, JsonOption, NewPackageOption, PackageArgument, chosen_output
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    InPlaceOption,
+    JsonOption,
+    NewPackageOption,
+    OverwriteOption,
+    PackageArgument,
+    chosen_output,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.errors import ExitCode
@@ -45,6 +54,8 @@ def command(
             autocompletion=complete_variant,
         ),
     ] = None,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Keep the variants that suit both --device and --ep, and those of --variant; drop what nothing refers to."""
@@ -59,6 +70,8 @@ def command(
             output=target,
             progress=progress,
             notify=output.warning,
+            overwrite=overwrite,
+            operations=operations_for(dry_run),
         )
     if as_json:
         sizes = [

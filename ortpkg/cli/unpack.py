@@ -8,7 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.api.archive import unpack
-from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    JsonOption,
+    OverwriteOption,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.errors import ExitCode
@@ -23,6 +28,8 @@ def command(
         typer.Option("--output", "-o", metavar="DIR", help="Default: the file's name with .ortpackage, right here."),
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="Only list what would be unpacked.")] = False,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Unpack a package; the directory appears when every file is there and as digests.json records it."""
@@ -31,7 +38,9 @@ def command(
         return _list(file, output)
     target = output_path or Path(f"{file.name.removesuffix('.ortpkg')}.ortpackage")
     with copy_progress() as progress:
-        report = unpack(file, target, progress=progress, notify=output.note)
+        report = unpack(
+            file, target, progress=progress, notify=output.note, overwrite=overwrite, operations=operations_for(dry_run)
+        )
     if not report.is_verified:
         output.warning(f"unverified: {file} has no digests.json; one was written for the files as they came")
     if as_json:

@@ -10,7 +10,12 @@ import typer
 
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.parameters import JsonOption, OptionalPackageArgument
+from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.parameters import (
+    DryRunOption,
+    JsonOption,
+    OptionalPackageArgument,
+)
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.errors import ExitCode, UsageError
@@ -35,6 +40,7 @@ def command(
             "whatever is there, damage included.",
         ),
     ] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Re-hash every file of a package; name each that changed, is missing, extra or unreadable.
@@ -46,13 +52,18 @@ def command(
     """
     if record and repair_from is not None:
         raise UsageError("--record accepts the files as they are, --repair-from replaces them: give one of the two")
+    if dry_run and not (record or repair_from is not None):
+        raise UsageError("--dry-run is for --record and --repair-from: without them, verify changes nothing")
     output = Output(is_json=as_json)
+    operations = operations_for(dry_run)
     package = chosen_package(package, output)
     with copy_progress() as progress:
         if record:
-            report = record_digests(package, progress=progress, notify=output.note)
+            report = record_digests(package, progress=progress, notify=output.note, operations=operations)
         else:
-            report = verify(package, repair_from=repair_from, progress=progress, notify=output.note)
+            report = verify(
+                package, repair_from=repair_from, progress=progress, notify=output.note, operations=operations
+            )
     exit_code = ExitCode.DONE if record else report.exit_code
     if as_json:
         output.json("verify", {"recorded": record, "exit_code": int(exit_code), **_report_json(report)})

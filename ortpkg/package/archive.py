@@ -30,10 +30,11 @@ from ortpkg.package.file_operations import FileOperations, make_parents, open_re
 from ortpkg.package.findings import listed
 from ortpkg.package.hashing import FileDigest, HashedFile, Progress
 from ortpkg.package.package_lock import lock_package
+from ortpkg.package.planned_files import PlannedFiles
 from ortpkg.package.portable_names import find_collision, why_not_portable_file
 from ortpkg.package.recovery import recover
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.package.staging import check_is_free, staged
+from ortpkg.package.staging import check_is_free, is_replaceable, planned_contents, staged
 from ortpkg.package.verification import check_is_package, record_differences
 
 Notify = Callable[[str], None]
@@ -63,6 +64,7 @@ def pack_package(
     root: Path,
     output: Path,
     *,
+    overwrite: bool = False,
     progress: Progress | None = None,
     notify: Notify | None = None,
     operations: FileOperations | None = None,
@@ -71,12 +73,14 @@ def pack_package(
 
     Raises:
         DigestMismatchError: a file is not as recorded, missing, or not recorded.
-        AuthoringError: ``output`` exists, a file is a link or has a name that is not portable, or the disk is full.
+        AuthoringError: ``output`` exists (unless it is a file, with ``overwrite``), a file is a link or has a name that
+            is not portable, or the disk is full.
         PackageNotFoundError, PackageFormatError, PackageBusyError: there is no package that could be packed.
     """
     operations = operations or FileOperations()
     check_is_package(root)
-    check_is_free(output)
+    if not (overwrite and is_replaceable(output, is_package=False)):
+        check_is_free(output)
     if output.is_dir():
         raise AuthoringError(f"{quoted(output)} is a folder; choose the name of a file")
     if output.resolve().is_relative_to(root.resolve()):
@@ -88,7 +92,11 @@ def pack_package(
         _check_names(names)
         _check_complete(root, names, recorded)
         nbytes = sum((root / name).lstat().st_size for name in names)
-        with staged(output, nbytes=nbytes, operations=operations) as staging, operations.new_file(staging) as target:
+        _announce_file(output, nbytes, operations)
+        with (
+            staged(output, nbytes=nbytes, operations=operations, overwrite=overwrite) as staging,
+            operations.new_file(staging) as target,
+        ):
             writer = ArchiveWriter(target)
             hashed: dict[str, HashedFile | OSError] = {}
             for name in names:
@@ -112,6 +120,7 @@ def unpack_package(
     path: Path,
     root: Path,
     *,
+    overwrite: bool = False,
     limits: ArchiveLimits = DEFAULT_LIMITS,
     progress: Progress | None = None,
     notify: Notify | None = None,
@@ -122,16 +131,21 @@ def unpack_package(
     Raises:
         ArchiveError: the archive is damaged, breaks a limit or holds no package.
         DigestMismatchError: a file is not as the archive's digests.json records, missing, or not recorded.
-        AuthoringError: ``root`` exists and is not empty, or the disk is full.
+        AuthoringError: ``root`` exists and is not empty (unless it is a package, with ``overwrite``), or the disk is
+            full.
         PackageFormatError: the archive's digests.json is not valid.
     """
     operations = operations or FileOperations()
-    check_is_free(root)
+    is_replaced = overwrite and is_replaceable(root, is_package=True)
+    if not is_replaced:
+        check_is_free(root)
     with lock_package(root, on_wait=notify), open_archive(path, limits=limits) as archive:
         recorded = recorded_in(archive)
         names = [entry.name for entry in archive.entries if entry.name != DIGESTS_FILE]
         _check_complete(path, names, recorded)
-        with staged(root, nbytes=archive.nbytes, operations=operations) as staging:
+        adds = {each.name: each.nbytes for each in archive.entries}
+        operations.announce(planned_contents(root, adds, is_replaced=is_replaced))
+        with staged(root, nbytes=archive.nbytes, operations=operations, overwrite=overwrite) as staging:
             digests = _extract(archive, staging, recorded, operations, progress)
     return PackReport(
         path=root,
@@ -160,6 +174,16 @@ class ArchiveSource:
     @contextlib.contextmanager
     def open(self, file: str) -> Iterator[tuple[EntryStream, int]]:
         yield self._archive.open(file), next(each.nbytes for each in self._archive.entries if each.name == file)
+
+
+def _announce_file(output: Path, nbytes: int, operations: FileOperations) -> None:
+    is_there = output.exists()
+    files = PlannedFiles(
+        root=output.parent,
+        adds={} if is_there else {output.name: nbytes},
+        changes=(output.name,) if is_there else (),
+    )
+    operations.announce(files)
 
 
 def _extract(

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.exchange import exchange_names
 from ortpkg.package.hashing import FileDigest, Progress, Sha256Stream
+from ortpkg.package.planned_files import PlannedFiles
 
 CHUNK_NBYTES = 4 * 1024 * 1024
 _WINDOWS_REPLACE_ATTEMPTS = 20
@@ -35,6 +37,9 @@ class FileOperations:
 
     def before(self, operation: str, path: Path) -> None:
         """Called before each operation on ``path``; whatever it raises prevents the operation."""
+
+    def announce(self, files: PlannedFiles) -> None:
+        """Called before the first operation of a change that is planned and checked; a rehearsal ends there."""
 
     def free_nbytes(self, directory: Path) -> int:
         """Free space on the disk that holds ``directory``."""
@@ -94,6 +99,15 @@ class FileOperations:
             time.sleep(_WINDOWS_REPLACE_PAUSE_S)
         source.replace(target)
 
+    def exchange(self, first: Path, second: Path) -> None:
+        """Gives each of two files or folders on one disk the other's name, in one step.
+
+        Linux and macOS. AuthoringError where the system, or its file system, cannot.
+        """
+        self.before("exchange", second)
+        if not exchange_names(first, second):
+            raise AuthoringError(f"{quoted(second)} cannot be exchanged in one step on this system: remove it first")
+
     def unlink(self, path: Path) -> None:
         """Deletes a file or a symbolic link (never what it points to); none there is fine."""
         self.before("unlink", path)
@@ -139,6 +153,16 @@ class FileOperations:
         self.before("fsync", path)
         stream.flush()
         os.fsync(stream.fileno())
+
+
+class PassingOperations(FileOperations):
+    """For files that live no longer than this process: nothing has to survive a power cut."""
+
+    def fsync_directory(self, path: Path) -> None:
+        """Nothing."""
+
+    def _fsync(self, stream: BinaryIO, path: Path) -> None:
+        """Nothing."""
 
 
 def make_parents(base: Path, path: str, operations: FileOperations) -> None:

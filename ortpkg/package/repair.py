@@ -30,6 +30,7 @@ from ortpkg.package.digests import (
 from ortpkg.package.file_operations import FileOperations, Readable, make_parents, open_regular
 from ortpkg.package.hashing import FileDigest, Progress, hash_files, total_nbytes
 from ortpkg.package.package_lock import lock_package
+from ortpkg.package.planned_files import PlannedFiles
 from ortpkg.package.recovery import recover, write_digests
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.package.verification import VerificationReport, check_is_package, verify_package
@@ -94,6 +95,7 @@ def repair_package(
         report = verify_package(root, progress=progress)
         if not report.package_digest or not report.differences:
             return report
+        (operations or FileOperations()).announce(_planned_repair(report))
         repair = _Repair(root, source, operations or FileOperations(), progress)
         if repair.put_record_right(report):
             report = verify_package(root, progress=progress)
@@ -102,6 +104,12 @@ def repair_package(
             recover(root, operations=operations)  # an interrupted change can be finished now
             report = replace(report, package_digest=(read_digests(root) or PackageDigests()).package_digest)
         return report
+
+
+def _planned_repair(report: VerificationReport) -> PlannedFiles:
+    """What a repair puts right where the copy has it; what is extra stays."""
+    damaged = [each.file for each in report.differences if each.kind is not DifferenceKind.EXTRA]
+    return PlannedFiles(root=report.root, changes=tuple(damaged))
 
 
 def record_digests(
@@ -131,6 +139,7 @@ def record_digests(
             hashed = hash_files({name: root / name for name in list_files(root)}, progress=progress)
             digests = digests_of(root, hashed)
             if recorded is None or dump_digests(digests) != (root / DIGESTS_FILE).read_bytes():
+                (operations or FileOperations()).announce(PlannedFiles(root=root, changes=(DIGESTS_FILE,)))
                 write_digests(root, digests, operations or FileOperations())
         except OSError as error:
             raise AuthoringError(f"cannot record {quoted(root)}; nothing was changed: {_explained(error)}") from error

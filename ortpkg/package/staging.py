@@ -7,13 +7,15 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.package.digests import STAGING_PREFIX
+from ortpkg.package.digests import STAGING_PREFIX, list_files
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.path_resolver import why_not_a_name
+from ortpkg.package.planned_files import PlannedFiles
+from ortpkg.package.sidecar import DIGESTS_FILE
 
 _SPARE_NBYTES = 64 * 1024  # headers, documents, directories and rounding up to blocks
 _JOURNAL = f"{STAGING_PREFIX}parts.json"
@@ -24,7 +26,7 @@ TOKEN_NBYTES = 8
 
 
 @contextlib.contextmanager
-def staged(target: Path, *, nbytes: int, operations: FileOperations) -> Iterator[Path]:
+def staged(target: Path, *, nbytes: int, operations: FileOperations, overwrite: bool = False) -> Iterator[Path]:
     """Yields a free name beside ``target``; what is made there becomes ``target`` when the context is left.
 
     After an error nothing is left of it. What a killed process left is removed by the next that makes ``target``; the
@@ -33,12 +35,17 @@ def staged(target: Path, *, nbytes: int, operations: FileOperations) -> Iterator
     An empty folder that is there already stays the folder that it is, since a process may be working in it, or a disk
     be mounted there: what is made lies in it first; its parts, manifest.json last, are then renamed to their places.
 
+    With ``overwrite``, a file or a package's folder that is there already takes the free name when the context is left,
+    in the one step in which the new one takes its own, and is removed.
+
     Raises:
-        AuthoringError: there is something at ``target``, or no folder to hold it, or no space for ``nbytes``, or the
-            disk cannot be written. There is then nothing new.
+        AuthoringError: there is something at ``target`` that is not to be replaced, or no folder to hold it, or no
+            space for ``nbytes``, or the disk cannot be written. There is then nothing new.
     """
-    check_is_free(target)
-    is_there = target.is_dir()
+    is_replaced = overwrite and is_replaceable(target, is_package=target.is_dir())
+    if not is_replaced:
+        check_is_free(target)
+    is_there = target.is_dir() and not is_replaced
     prefix = f"{STAGING_PREFIX}" if is_there else f"{STAGING_PREFIX}{target.name}."
     staging = (target if is_there else target.parent) / f"{prefix}{secrets.token_hex(TOKEN_NBYTES)}"
     try:
@@ -49,11 +56,14 @@ def staged(target: Path, *, nbytes: int, operations: FileOperations) -> Iterator
         raise explanation(error, target) from error
     try:
         yield staging
-        check_is_free(target, building=staging)  # again: building may have taken minutes
-        if is_there:
-            _publish_parts(target, staging, operations)
+        if is_replaced and is_replaceable(target, is_package=target.is_dir()):  # again: building may have taken minutes
+            operations.exchange(staging, target)
         else:
-            operations.replace(staging, target)
+            check_is_free(target, building=staging)
+            if is_there:
+                _publish_parts(target, staging, operations)
+            else:
+                operations.replace(staging, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
             _undo(target, staging, operations)
@@ -61,7 +71,7 @@ def staged(target: Path, *, nbytes: int, operations: FileOperations) -> Iterator
             raise explanation(error, target) from error
         raise
     with contextlib.suppress(OSError):  # it is there; an error would claim that it is not
-        if is_there:
+        if is_there or is_replaced:
             operations.remove_tree(staging)
         operations.fsync_directory(target if is_there else target.parent)
 
@@ -76,6 +86,32 @@ def check_is_free(target: Path, *, building: Path | None = None) -> None:
     is_folder = target.is_dir() and not target.is_symlink()
     if os.path.lexists(target) and (not is_folder or is_occupied(target, building=building)):
         raise AuthoringError(f"{quoted(target)} exists already; choose another name")
+
+
+def is_replaceable(target: Path, *, is_package: bool) -> bool:
+    """Whether there is a package (else: a file) at ``target``, which may be overwritten where that is asked for.
+
+    AuthoringError for anything else that lies there: a link, a device, a folder of other things.
+    """
+    if not os.path.lexists(target) or (target.is_dir() and not target.is_symlink() and not is_occupied(target)):
+        return False
+    is_right = target.is_file()
+    if is_package:
+        is_right = target.is_dir() and any((target / name).is_file() for name in (_LAST_PART, DIGESTS_FILE))
+    if target.is_symlink() or not is_right:
+        raise AuthoringError(f"{quoted(target)} is no {'package' if is_package else 'file'}: it is not overwritten")
+    return True
+
+
+def planned_contents(root: Path, adds: Mapping[str, int], *, is_replaced: bool) -> PlannedFiles:
+    """What making a package of the files ``adds`` does: to no folder, or to the package that it replaces."""
+    before = set(list_files(root)) if is_replaced else set()
+    return PlannedFiles(
+        root=root,
+        adds={path: nbytes for path, nbytes in adds.items() if path not in before},
+        changes=tuple(path for path in adds if path in before),
+        removes=tuple(sorted(before - adds.keys() - {DIGESTS_FILE})),
+    )
 
 
 def is_occupied(folder: Path, *, building: Path | None = None) -> bool:

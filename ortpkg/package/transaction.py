@@ -40,9 +40,18 @@ from ortpkg.package.digests import (
 from ortpkg.package.file_operations import FileOperations, make_parents
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import FileDigest, Progress, hash_bytes
+from ortpkg.package.planned_files import PlannedFiles
 from ortpkg.package.recovery import explained, finish, has_digest, write_digests
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.package.staging import TOKEN_NBYTES, check_space, explanation, is_occupied, staged
+from ortpkg.package.staging import (
+    TOKEN_NBYTES,
+    check_space,
+    explanation,
+    is_occupied,
+    is_replaceable,
+    planned_contents,
+    staged,
+)
 
 _MOST_STAGED_FILES = 10_000
 
@@ -109,6 +118,7 @@ def commit_change(
         _check_places_are_free(root, change)
         if change.new_directories or change.new_files:
             check_space(root, _nbytes_to_write(change), operations)  # what only removes must do on a full disk too
+    operations.announce(_planned_files(root, change))
     staging = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         _ensure_digests(root, operations, progress)
@@ -127,19 +137,29 @@ def commit_change(
 
 
 def create_package(
-    root: Path, change: PackageChange, *, operations: FileOperations | None = None, progress: Progress | None = None
+    root: Path,
+    change: PackageChange,
+    *,
+    overwrite: bool = False,
+    operations: FileOperations | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Makes a whole new package at ``root``: all or nothing (:func:`~ortpkg.package.staging.staged`).
+
+    ``overwrite``: a package that is there already is replaced, in one step.
 
     Raises:
         AuthoringError: there is something at ``root`` already (an empty directory is fine), a file to copy cannot be
             read or is no regular file, or the disk is full. Nothing was changed.
     """
     operations = operations or FileOperations()
-    _check_target_is_free(root)
+    is_replaced = overwrite and is_replaceable(root, is_package=True)
+    if not is_replaced:
+        _check_target_is_free(root)
     with explained(root):
         nbytes = _nbytes_to_write(change)
-    with staged(root, nbytes=nbytes, operations=operations) as staging:
+        operations.announce(planned_contents(root, _new_files(change), is_replaced=is_replaced))
+    with staged(root, nbytes=nbytes, operations=operations, overwrite=overwrite) as staging:
         _build(staging, change, operations, progress)
 
 
@@ -296,6 +316,27 @@ def _nbytes_to_write(change: PackageChange) -> int:
         raise AuthoringError(f"{count} files are to be copied; more than {_MOST_STAGED_FILES} are refused")
     composed_nbytes = sum(content.nbytes for content in change.new_files.values())
     return composed_nbytes + sum(path.lstat().st_size for path in files)
+
+
+def _planned_files(root: Path, change: PackageChange) -> PlannedFiles:
+    """What the change does to files."""
+    return PlannedFiles(
+        root=root,
+        adds=_new_files(change),
+        changes=tuple(each.path for each in change.documents if each.before is not None),
+        removes=change.removes,
+    )
+
+
+def _new_files(change: PackageChange) -> dict[str, int]:
+    """Every file that is new → its size."""
+    adds = {
+        f"{directory}/{path}": source.lstat().st_size
+        for directory, files in change.new_directories.items()
+        for path, source in files.items()
+    }
+    adds |= {path: content.nbytes for path, content in change.new_files.items()}
+    return adds | {each.path: len(each.after) for each in change.documents if each.before is None}
 
 
 def _check_target_is_free(root: Path) -> None:

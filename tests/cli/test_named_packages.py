@@ -78,3 +78,11 @@ def test_create_makes_a_packed_package(ortpkg: RunCommand, model: MakeModel, tmp
     done = ortpkg("create", packed, "--cpu", model())
     assert done.code == 4
     assert "exists already" in done.err
+
+
+def test_a_packed_package_and_a_bare_model_are_planned_and_selected(
+    ortpkg: RunCommand, packed: Path, model: MakeModel
+) -> None:
+    assert "memory pattern" in ortpkg("plan", packed, "--variant", "cpu-fp32").out
+    assert ortpkg("select", packed, "--device", "cpu", "--json").json["selections"][0]["selected"] is not None
+    assert ortpkg("select", model(), "--json").code == 0

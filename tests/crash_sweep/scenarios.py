@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from ortpkg.api.archive import pack, unpack
+from ortpkg.api.sample_authoring import SampleArrays, add_samples, record_samples
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
 from ortpkg.authoring.dedup import dedup
+from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
@@ -83,6 +85,14 @@ def _empty_folder(folder: Path) -> None:
     (folder / "p").mkdir()
 
 
+def _package_and_another(folder: Path) -> None:
+    """``p`` as :func:`_package`, and ``q`` with another variant; both packed, too."""
+    _package(folder)
+    create(folder / "q", [NewVariant(model=folder / "models/c/model.onnx", name="old", ep="cpu")], notify=_quiet)
+    pack(folder / "p", folder / "p.ortpkg")
+    pack(folder / "q", folder / "q.ortpkg")
+
+
 def _packed(folder: Path) -> None:
     _package(folder)
     pack(folder / "p", folder / "p.ortpkg")
@@ -114,6 +124,35 @@ def _add(folder: Path, component: str, *, share: bool = False) -> object:
     )
 
 
+def _edit(folder: Path) -> object:
+    return edit(folder / "p", PackageEdits(description="new", license="MIT"), notify=_quiet)
+
+
+def _order(folder: Path) -> object:
+    edits = PackageEdits(component="model", order=["b"], variant="b", session_options={"session.log_id": "x"})
+    return edit(folder / "p", edits, notify=_quiet)
+
+
+def _replace_model(folder: Path) -> object:
+    edits = PackageEdits(component="model", variant="a", model=folder / "models/c/model.onnx")
+    return edit(folder / "p", edits, notify=_quiet)
+
+
+def _with_samples(folder: Path) -> None:
+    _package(folder)
+    _add_samples(folder)
+
+
+def _add_samples(folder: Path) -> object:
+    inputs = {"x": np.ones((1, 16), dtype=np.float32)}
+    return add_samples(folder / "p", SampleArrays(name="s", component="model", inputs=inputs))
+
+
+def _record_samples(folder: Path) -> object:
+    samples = SampleArrays(name="s", component="model", inputs={})
+    return record_samples(folder / "p", samples, wishes={"backend": "embedded", "variant": "a"})
+
+
 SCENARIOS = (
     Scenario(name="init", prepare=_models, run=lambda at: init_package(at / "p"), target="p"),
     Scenario(name="create", prepare=_models, run=_create, target="p"),
@@ -135,6 +174,11 @@ SCENARIOS = (
         run=lambda at: remove_variant(at / "p", "c", component="second"),
         target="p",
     ),
+    Scenario(name="edit", prepare=_package, run=_edit, target="p"),
+    Scenario(name="edit --order", prepare=_package, run=_order, target="p"),
+    Scenario(name="edit --model", prepare=_package, run=_replace_model, target="p"),
+    Scenario(name="samples add", prepare=_package, run=_add_samples, target="p"),
+    Scenario(name="samples record", prepare=_with_samples, run=_record_samples, target="p"),
     Scenario(name="dedup", prepare=_one_component, run=lambda at: dedup(at / "p"), target="p"),
     Scenario(
         name="dedup --layout shared-weights",
@@ -176,6 +220,24 @@ SCENARIOS = (
         name="slim --output",
         prepare=_package,
         run=lambda at: slim(at / "p", devices=["cpu"], eps=["cpu"], output=at / "q", notify=_quiet),
+        target="q",
+    ),
+    Scenario(
+        name="slim --output --overwrite",
+        prepare=_package_and_another,
+        run=lambda at: slim(at / "p", devices=["cpu"], eps=["cpu"], output=at / "q", overwrite=True, notify=_quiet),
+        target="q",
+    ),
+    Scenario(
+        name="pack --overwrite",
+        prepare=_package_and_another,
+        run=lambda at: pack(at / "p", at / "q.ortpkg", overwrite=True),
+        target="q.ortpkg",
+    ),
+    Scenario(
+        name="unpack --overwrite",
+        prepare=_package_and_another,
+        run=lambda at: unpack(at / "p.ortpkg", at / "q", overwrite=True),
         target="q",
     ),
     Scenario(name="pack", prepare=_package, run=lambda at: pack(at / "p", at / "p.ortpkg"), target="p.ortpkg"),

@@ -1,0 +1,346 @@
+"""``edit``: what a package says of itself and of its variants, changed in its place.
+
+Like every change: planned first, then carried out through ``package.transaction``; whatever goes wrong, there is the
+old package or the new one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.component_choice import component_of
+from ortpkg.authoring.describe_package import PackageDescription
+from ortpkg.authoring.document_edits import (
+    DocumentEditor,
+    inline_variants,
+    metadata_path,
+    put_variant,
+    variant_folder,
+)
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.new_variant import (
+    NewVariant,
+    Notify,
+    PreparedVariant,
+    checked_provider_options,
+    checked_session_options,
+    prepare_variants,
+)
+from ortpkg.authoring.removal import files_of_variant
+from ortpkg.authoring.same_content import have_same_files
+from ortpkg.authoring.variant_files import option_places
+from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.executor_info import ORT, PATH_SESSION_OPTIONS
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.hashing import Progress
+from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.package_lock import lock_package
+from ortpkg.package.reader import open_package
+from ortpkg.package.recovery import recover
+from ortpkg.package.transaction import PackageChange, commit_change
+
+LICENSE = "license"
+"""Key of ``additional_metadata`` in the manifest, which every generation keeps and no reader minds."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageEdits:
+    """What is to be different; None leaves a text as it is, "" takes it out.
+
+    Attributes:
+        name, version, description: of the package; the name cannot be taken out.
+        license: an SPDX expression, or what a person should read.
+        component: what ``order`` and ``variant`` are of; None: the only one.
+        order: variants that come first, in this order; the others follow in theirs.
+        variant: what the following are about.
+        session_options, provider_options: added, or set anew.
+        removed_options: session or provider options that go.
+        model: a model file or folder that takes the place of the variant's.
+    """
+
+    name: str | None = None
+    version: str | None = None
+    description: str | None = None
+    license: str | None = None
+    component: str | None = None
+    order: Sequence[str] = ()
+    variant: str | None = None
+    session_options: Mapping[str, str] = EMPTY
+    provider_options: Mapping[str, str] = EMPTY
+    removed_options: Sequence[str] = ()
+    model: Path | None = None
+
+    @property
+    def is_about_variant(self) -> bool:
+        """Whether something is to change that ``variant`` has to name."""
+        return bool(self.session_options or self.provider_options or self.removed_options or self.model)
+
+
+def edit(
+    root: str | PathLike[str],
+    edits: PackageEdits,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Changes what a package says of itself, the order of its variants, a variant's options, or its model.
+
+    A variant whose model is replaced keeps its name, its place in the order, its options and its constraints; its
+    recorded facts are those of the new model, and the EP's compatibility string is the new model's own.
+
+    Where the package's own facts and a component's variants change at once, a reader at that moment may see the one new
+    and the other old; both are whole.
+
+    Args:
+        root: the package.
+        edits: what is to be different.
+        force: take a model whose inputs or outputs differ from those of the other variants.
+        progress, notify, operations: as for :func:`~ortpkg.authoring.create.add_variant`.
+
+    Raises:
+        UsageError: nothing is asked for, or what is asked for names no variant.
+        UnknownComponentError: no such component or variant.
+        AuthoringError: nothing would change, a document cannot be edited, the model does not fit, or the disk is full.
+        ModelError: the new model is missing or wrong. PackageError, PackageBusyError: as for every change.
+    """
+    notify = notify or logger.warning
+    _check_asked_for(edits)
+    target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    open_package(target)
+    with lock_package(target, on_wait=notify):
+        recover(target, operations=operations)
+        change = _Edit(open_package(target), edits, notify, force=force).plan()
+        commit_change(target, change, operations=operations, progress=progress)
+        return open_package(target)
+
+
+def _check_asked_for(edits: PackageEdits) -> None:
+    if edits == replace(PackageEdits(), component=edits.component, variant=edits.variant):
+        raise UsageError("nothing to change was named")
+    if edits.is_about_variant and edits.variant is None:
+        raise UsageError("options and a model belong to a variant: name it")
+    if edits.name == "":
+        raise UsageError("a package has a name: it cannot be taken out")
+    paths = [key for key in (*edits.session_options, *edits.removed_options) if key in PATH_SESSION_OPTIONS]
+    if paths:
+        raise UsageError(f"{quoted(paths[0])} names files of the variant: add the variant anew for that")
+
+
+class _Edit:
+    """The plan of one change."""
+
+    def __init__(self, package: PackageInfo, edits: PackageEdits, notify: Notify, *, force: bool) -> None:
+        self._package = package
+        self._edits = edits
+        self._notify = notify
+        self._force = force
+        self._editor = DocumentEditor(package)
+        self._new_directories: dict[str, Mapping[str, Path]] = {}
+        self._removes: tuple[str, ...] = ()
+
+    def plan(self) -> PackageChange:
+        edits = self._edits
+        self._state_facts()
+        if edits.order or edits.variant is not None:
+            component = component_of(self._package, edits.component)
+            if edits.order:
+                self._order(component)
+            if edits.variant is not None:
+                self._change_variant(component, _variant_of(component, edits.variant))
+        documents = self._editor.changes(last=MANIFEST)
+        if not documents:
+            raise AuthoringError(f"{quoted(self._package.root)} says all of this already; nothing was changed")
+        return PackageChange(documents=documents, new_directories=self._new_directories, removes=self._removes)
+
+    # --- the package -------------------------------------------------------------------------------------------------
+
+    def _state_facts(self) -> None:
+        edits, manifest = self._edits, self._editor.value(MANIFEST)
+        form = self._package.format
+        keys = ["package"] if form is PackageFormat.COMPONENT else ["model"]
+        # What both generations' readers look for must not say two things.
+        keys += ["package"] if form is PackageFormat.UNIVERSAL and "package_name" in manifest else []
+        for key in keys:
+            _state(manifest, f"{key}_name", edits.name)
+            _state(manifest, f"{key}_version", edits.version)
+        _state(manifest, "description", edits.description)
+        if edits.license is not None:
+            additional = manifest.setdefault("additional_metadata", {})
+            if not isinstance(additional, dict):
+                raise AuthoringError("the manifest's additional_metadata is no object, so a licence has no place in it")
+            _state(additional, LICENSE, edits.license)
+            if not additional:
+                del manifest["additional_metadata"]
+
+    # --- the order ---------------------------------------------------------------------------------------------------
+
+    def _order(self, component: ComponentInfo) -> None:
+        for name in self._edits.order:
+            _variant_of(component, name)
+        if len(set(self._edits.order)) < len(self._edits.order):
+            raise UsageError("the order names a variant twice")
+        for variants in self._lists(component):
+            first = [name for name in self._edits.order if name in variants]
+            ordered = {name: variants[name] for name in (*first, *(each for each in variants if each not in first))}
+            variants.clear()
+            variants.update(ordered)
+
+    def _lists(self, component: ComponentInfo) -> list[dict[str, Any]]:
+        """Every object that has the component's variants as its keys, to be changed in place."""
+        form, found = self._package.format, []
+        if form is not PackageFormat.METADATA:
+            found.append(self._editor.component_body(component)["variants"])
+        if form is not PackageFormat.COMPONENT:
+            found.append(self._editor.value(metadata_path(component.name)).get("model_variants", {}))
+            found.append(inline_variants(self._editor.value(MANIFEST), component.name))
+        return found
+
+    # --- a variant ---------------------------------------------------------------------------------------------------
+
+    def _change_variant(self, component: ComponentInfo, variant: VariantInfo) -> None:
+        edits = self._edits
+        if edits.model is not None:
+            self._replace_model(component, variant, edits.model)
+        if edits.session_options or edits.provider_options or edits.removed_options:
+            self._set_options(component, variant)
+
+    def _set_options(self, component: ComponentInfo, variant: VariantInfo) -> None:
+        given = {
+            "session_options": checked_session_options(self._edits.session_options),
+            "provider_options": checked_provider_options(self._edits.provider_options),
+        }
+        holder = self._options_holder(component, variant)
+        known = {key for kind in given for key in holder.get(kind) or {}}
+        for key in self._edits.removed_options:
+            if key not in known:
+                listed = ", ".join(map(quoted, sorted(known))) or "none"
+                raise UsageError(
+                    f"variant {quoted(variant.name)} sets no option {quoted(key)}{did_you_mean(key, known)}; it has "
+                    f"{listed}"
+                )
+        for kind, options in given.items():
+            kept = {k: v for k, v in (holder.get(kind) or {}).items() if k not in self._edits.removed_options}
+            _state(holder, kind, {**kept, **options})
+
+    def _options_holder(self, component: ComponentInfo, variant: VariantInfo) -> dict[str, Any]:
+        """The object that states the variant's options."""
+        if self._package.format is PackageFormat.METADATA:
+            bodies = [each[variant.name] for each in self._lists(component) if variant.name in each]
+            if len(bodies) != 1:
+                raise AuthoringError(
+                    f"variant {quoted(variant.name)} stands in two documents: convert the package first"
+                )
+            body: dict[str, Any] = bodies[0]
+            return body
+        body = self._editor.component_body(component)["variants"][variant.name]
+        payloads = body.setdefault("executor_info", {})
+        payload = payloads.setdefault(ORT, {})
+        if not isinstance(payload, dict):
+            raise AuthoringError(f"variant {quoted(variant.name)} has its options in a file of its own: edit that")
+        return payload
+
+    def _replace_model(self, component: ComponentInfo, variant: VariantInfo, model: Path) -> None:
+        if option_places(variant):
+            raise AuthoringError(
+                f"the session options of variant {quoted(variant.name)} name a folder of its own: add it anew instead"
+            )
+        constraints = variant.constraints
+        wanted = NewVariant(
+            model=model,
+            name=variant.name,
+            ep=constraints.ep,
+            device=constraints.device,
+            architecture=constraints.architecture,
+        )
+        (prepared,) = prepare_variants([wanted], self._notify)
+        if _is_the_same(variant, prepared):
+            return
+        self._check_agreement(component, variant, prepared)
+        folder = self._free_folder(component, variant.name)
+        name = folder.rpartition("/")[2]
+        entry = PackageDescription(self._package, self._package.format).entry
+        old = entry.components[component.name].variants[variant.name]
+        new = replace(
+            old,
+            model_file=prepared.entry.model_file,
+            constraints=prepared.entry.constraints,
+            metadata=prepared.entry.metadata,
+            model_id=None if name == variant.name else name,
+            directory=None,
+        )
+        if self._package.format is not PackageFormat.COMPONENT:
+            inline_variants(self._editor.value(MANIFEST), component.name).pop(variant.name, None)
+        put_variant(self._editor, component, variant.name, new)
+        self._new_directories = {folder: prepared.files.sources}
+        self._removes = files_of_variant(self._package, variant)
+
+    def _free_folder(self, component: ComponentInfo, name: str) -> str:
+        """Where the new files go: no live file is overwritten."""
+        number = 2
+        while os.path.lexists(self._package.root / (folder := variant_folder(self._package, component.name, name))):
+            name = f"{self._edits.variant}-{number}"
+            number += 1
+        return folder
+
+    def _check_agreement(self, component: ComponentInfo, variant: VariantInfo, prepared: PreparedVariant) -> None:
+        if prepared.files.facts is None:
+            return
+        for other in component.variants:
+            if other.name == variant.name or other.model_path is None:
+                continue
+            try:
+                theirs = read_model_facts(other.model_path).signature
+            except ModelError as error:
+                self._notify(f"inputs and outputs were not compared with variant {quoted(other.name)}: {error}")
+                continue
+            if found := differences(prepared.files.facts.signature, theirs):
+                message = f"the new model cannot stand for {quoted(other.name)}: {'; '.join(found)}"
+                if not self._force:
+                    raise AuthoringError(f"{message} (force takes it nevertheless)")
+                self._notify(message)
+
+
+def _is_the_same(variant: VariantInfo, prepared: PreparedVariant) -> bool:
+    """Whether the variant has that model, with these files, already."""
+    files = {path: variant.directory / path for path in prepared.files.sources}
+    model = prepared.files.model_file
+    is_named_so = variant.model_path == (None if model is None else variant.directory / model)
+    return (
+        is_named_so
+        and all(path.is_file() for path in files.values())
+        and have_same_files(files, dict(prepared.files.sources))
+    )
+
+
+def _variant_of(component: ComponentInfo, name: str) -> VariantInfo:
+    found = component.variant(name)
+    if found is None:
+        known = [each.name for each in component.variants]
+        listed = ", ".join(map(quoted, known)) or "none"
+        message = f"component model {quoted(component.name)} has no variant {quoted(name)}"
+        raise UnknownComponentError(f"{message}{did_you_mean(name, known)}; it has {listed}", known=known)
+    return found
+
+
+def _state(holder: dict[str, Any], key: str, value: Any) -> None:
+    """``value`` under ``key``; None leaves what is there, and what is empty takes it out."""
+    if value is None:
+        return
+    if value:
+        holder[key] = value
+    else:
+        holder.pop(key, None)

@@ -1,0 +1,185 @@
+"""Sample sets that join a package: samples/samples.json and the npz files beside it, in one change."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ortpkg.authoring.component_choice import component_of
+from ortpkg.authoring.document_edits import checked_content
+from ortpkg.authoring.new_variant import Notify
+from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.names import did_you_mean
+from ortpkg.package.composed_file import ComposedFile
+from ortpkg.package.documents import parse_document
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.frozen import EMPTY
+from ortpkg.package.hashing import Progress
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.package_lock import lock_package
+from ortpkg.package.reader import open_package
+from ortpkg.package.recovery import recover
+from ortpkg.package.samples import Tolerance
+from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY
+from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change
+
+_SCHEMA_VERSION = "1.0"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSamples:
+    """A sample set that is to be there.
+
+    Attributes:
+        name: unique in the package.
+        inputs: the bytes of an npz file; None keeps those of the set of that name.
+        expected_outputs: likewise; None: nothing is expected, or (where ``inputs`` is None) it stays.
+        component: None: the pipeline, or the only component.
+        batch_axis: 0 where leading axes enumerate samples.
+        tolerances: output → tolerance.
+        description: for people.
+    """
+
+    name: str
+    inputs: bytes | None
+    expected_outputs: bytes | None = None
+    component: str | None = None
+    batch_axis: int | None = None
+    tolerances: Mapping[str, Tolerance] = field(default_factory=lambda: EMPTY)
+    description: str | None = None
+
+
+def put_samples(
+    root: str | PathLike[str],
+    new: NewSamples,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    notify: Notify | None = None,
+    operations: FileOperations | None = None,
+) -> PackageInfo:
+    """Adds a sample set to a package, or puts it in the place of the one of that name.
+
+    Args:
+        root: the package.
+        new: the set; without inputs of its own, the one of that name gets other expected outputs.
+        overwrite: a set of that name is replaced.
+        progress, notify, operations: as for :func:`~ortpkg.authoring.create.add_variant`.
+
+    Raises:
+        AuthoringError: there is a set of that name, samples.json cannot be edited, or the disk is full.
+        UsageError: no set of that name has inputs to keep. UnknownComponentError: no such component.
+        PackageError, PackageBusyError: as for every change.
+    """
+    notify = notify or logger.warning
+    target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
+    open_package(target)
+    with lock_package(target, on_wait=notify):
+        recover(target, operations=operations)
+        change = _change(open_package(target), new, overwrite=overwrite)
+        commit_change(target, change, operations=operations, progress=progress)
+        return open_package(target)
+
+
+def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> PackageChange:
+    path = package.root / SAMPLES
+    before = path.read_bytes() if path.is_file() else None
+    document: dict[str, Any] = {"schema_version": _SCHEMA_VERSION, "samples": []}
+    if before is not None:
+        document = parse_document(before, document=SAMPLES)
+    samples: list[dict[str, Any]] = document["samples"]
+    index = next((place for place, each in enumerate(samples) if each["name"] == new.name), None)
+    if index is not None and not overwrite and new.inputs is not None:
+        raise AuthoringError(f"there is a sample set {quoted(new.name)} already: choose another name, or overwrite it")
+    old = samples[index] if index is not None else None
+    files = {key: content for key, content in _contents(new) if content is not None}
+    names = {key: _free_name(package, f"{new.name}_{key}") for key in files}
+    body = _body(package, new, old, names)
+    samples[index if index is not None else len(samples) : len(samples) if index is None else index + 1] = [body]
+    return PackageChange(
+        documents=(
+            DocumentChange(path=SAMPLES, before=before, after=checked_content(document, SAMPLES, schema="samples")),
+        ),
+        new_directories={},
+        new_files={f"{SAMPLES_DIRECTORY}/{names[key]}": ComposedFile((content,)) for key, content in files.items()},
+        removes=tuple(_left_behind(package, old, samples)),
+    )
+
+
+def _contents(new: NewSamples) -> Iterator[tuple[str, bytes | None]]:
+    yield "inputs", new.inputs
+    yield "expected_outputs", new.expected_outputs
+
+
+def _body(
+    package: PackageInfo, new: NewSamples, old: Mapping[str, Any] | None, files: Mapping[str, str]
+) -> dict[str, Any]:
+    """The set as samples.json states it."""
+    if new.inputs is None and old is None:
+        known = [each["name"] for each in _stated_samples(package)]
+        listed = ", ".join(map(quoted, known)) or "none"
+        raise UsageError(
+            f"there is no sample set {quoted(new.name)} whose inputs could be taken{did_you_mean(new.name, known)}; "
+            f"there is {listed}"
+        )
+    kept = dict(old) if old is not None and new.inputs is None else {"name": new.name}
+    stated = {
+        "description": new.description,
+        "component": _component(package, new.component) if new.inputs is not None else None,
+        **files,
+        "batch_axis": new.batch_axis,
+        "tolerances": {
+            output: {"absolute": each.absolute, "relative": each.relative} for output, each in new.tolerances.items()
+        },
+    }
+    return kept | {key: value for key, value in stated.items() if value is not None and value != {}}
+
+
+def _component(package: PackageInfo, name: str | None) -> str | None:
+    """What ``component`` says: nothing where a reader finds it by itself."""
+    if name is None and (package.has_pipeline or len(package.components) == 1):
+        return None
+    return component_of(package, name).name
+
+
+def _stated_samples(package: PackageInfo) -> list[dict[str, Any]]:
+    path = package.root / SAMPLES
+    found: list[dict[str, Any]] = (
+        parse_document(path.read_bytes(), document=SAMPLES)["samples"] if path.is_file() else []
+    )
+    return found
+
+
+def _free_name(package: PackageInfo, stem: str) -> str:
+    """A name for an npz file that nothing in samples/ has: no live file is overwritten."""
+    plain = _NOT_IN_NAMES.sub("_", stem).strip("._") or "samples"
+    name, number = f"{plain}.npz", 2
+    while os.path.lexists(package.root / SAMPLES_DIRECTORY / name):
+        name, number = f"{plain}_{number}.npz", number + 1
+    return name
+
+
+def _left_behind(package: PackageInfo, old: Mapping[str, Any] | None, samples: list[dict[str, Any]]) -> Iterator[str]:
+    """Files that the old set named and nothing names any more."""
+    if old is None:
+        return
+    named = {name for each in samples for name in _files_of(each)}
+    for name in _files_of(old):
+        path = package.root / SAMPLES_DIRECTORY / name
+        if name not in named and path.is_file() and path.parent == package.root / SAMPLES_DIRECTORY:
+            yield f"{SAMPLES_DIRECTORY}/{name}"
+
+
+def _files_of(sample: Mapping[str, Any]) -> list[str]:
+    labels, display = sample.get("labels") or {}, sample.get("display") or {}
+    found = [sample.get("inputs"), sample.get("expected_outputs"), labels.get("file"), display.get("vocabulary")]
+    return [each for each in found if isinstance(each, str)]

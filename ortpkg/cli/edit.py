@@ -1,0 +1,99 @@
+"""``ortpkg edit``: what a package says of itself, the order of its variants, a variant's options or model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.authoring.edit import PackageEdits, edit
+from ortpkg.cli.completion import complete_variant
+from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.inspect import package_json
+from ortpkg.cli.parameters import (
+    ComponentOption,
+    DryRunOption,
+    ForceOption,
+    JsonOption,
+    PackageArgument,
+    ProviderOptionsOption,
+    parse_options,
+)
+from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.rendering import Output
+from ortpkg.errors import ExitCode
+
+_Text = str | None
+
+
+def command(
+    package: PackageArgument,
+    name: Annotated[_Text, typer.Option("--name", metavar="NAME", help="The package's name.")] = None,
+    version: Annotated[_Text, typer.Option("--model-version", metavar="V", help="The package's version.")] = None,
+    description: Annotated[_Text, typer.Option("--description", metavar="TEXT", help="What the model does.")] = None,
+    license_text: Annotated[
+        _Text, typer.Option("--license", metavar="L", help="Its licence, such as Apache-2.0 (an SPDX expression).")
+    ] = None,
+    component: ComponentOption = None,
+    order: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--order", metavar="NAME[,NAME]", help="Variants that come first.", autocompletion=complete_variant
+        ),
+    ] = None,
+    variant: Annotated[
+        _Text,
+        typer.Option(
+            "--variant", metavar="NAME", help="What options and --model are of.", autocompletion=complete_variant
+        ),
+    ] = None,
+    session_options: Annotated[
+        list[str] | None, typer.Option("--session-option", metavar="KEY=VALUE", help="Set one. Repeatable.")
+    ] = None,
+    provider_options: ProviderOptionsOption = None,
+    removed_options: Annotated[
+        list[str] | None, typer.Option("--remove-option", metavar="KEY", help="Take one out. Repeatable.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model", metavar="MODEL", help="An ONNX file or folder in place of the variant's.", readable=False
+        ),
+    ] = None,
+    force: ForceOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Change what a package says of itself, the order of its variants, or a variant's options or model, in its place.
+
+    An empty text ("") takes a version, description or licence out.
+    """
+    output = Output(is_json=as_json)
+    edits = PackageEdits(
+        name=name,
+        version=version,
+        description=description,
+        license=license_text,
+        component=component,
+        order=tuple(each for text in order or () for each in text.split(",") if each),
+        variant=variant,
+        session_options=parse_options("--session-option", session_options),
+        provider_options=parse_options("--provider-option", provider_options),
+        removed_options=tuple(removed_options or ()),
+        model=model,
+    )
+    with copy_progress() as progress:
+        info = edit(
+            package,
+            edits,
+            force=force,
+            progress=progress,
+            notify=output.warning,
+            operations=operations_for(dry_run),
+        )
+    if as_json:
+        output.json("package", package_json(info))
+    else:
+        output.note(f"changed {package}")
+    return ExitCode.DONE

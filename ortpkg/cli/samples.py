@@ -1,0 +1,131 @@
+"""``ortpkg samples``: inputs to try a package with, and the outputs that should come out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
+from ortpkg.cli.inspect import package_json
+from ortpkg.cli.parameters import (
+    BackendOption,
+    ComponentOption,
+    DeviceOption,
+    DryRunOption,
+    EpOption,
+    JsonOption,
+    OverwriteOption,
+    PackageArgument,
+    PolicyOption,
+    TrustOption,
+    VariantOption,
+)
+from ortpkg.cli.rendering import Output
+from ortpkg.cli.run import DimensionsOption, InputsOption, RandomOption, ResizeOption, SeedOption
+from ortpkg.errors import ExitCode, UsageError, quoted
+
+if TYPE_CHECKING:
+    from ortpkg.api.wishes import SelectionWishes
+    from ortpkg.package.samples import Tolerance
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    ADD = "add"
+    RECORD = "record"
+
+
+def command(
+    action: Annotated[
+        Action,
+        typer.Argument(help="add takes the expected outputs from files; record runs the best variant and keeps its."),
+    ],
+    package: PackageArgument,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Of the sample set.")],
+    component: ComponentOption = None,
+    inputs: InputsOption = None,
+    random: RandomOption = False,
+    seed: SeedOption = 0,
+    dimensions: DimensionsOption = None,
+    resize: ResizeOption = False,
+    expected: Annotated[
+        list[str] | None,
+        typer.Option("--expected", metavar="[NAME=]FILE", help="For add: an output, as --input. Repeatable."),
+    ] = None,
+    tolerances: Annotated[
+        list[str] | None,
+        typer.Option("--tolerance", metavar="[OUTPUT=]ABS[,REL]", help="How far outputs may be off. Repeatable."),
+    ] = None,
+    batched: Annotated[
+        bool, typer.Option("--batched", help="The leading axis of each array enumerates samples.")
+    ] = False,
+    description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the samples are.")] = None,
+    variant: VariantOption = None,
+    device: DeviceOption = None,
+    ep: EpOption = None,
+    policy: PolicyOption = "default",
+    backend: BackendOption = "auto",
+    trust: TrustOption = False,
+    overwrite: OverwriteOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Give a package samples, which run, bench and the canary use: files of yours, or what its best variant makes.
+
+    Without inputs, record runs those of the set of that name again and keeps what comes out now.
+    """
+    from ortpkg.api.sample_authoring import SampleArrays, add_samples, declared_values, record_samples  # numpy, onnx
+    from ortpkg.package.reader import open_package
+
+    output = Output(is_json=as_json)
+    given = GivenInputs(inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize)
+    info = open_package(package)
+    takes, gives = declared_values(info, component)
+    ranges = {value.name: value.value_range for value in info.inputs if value.value_range is not None}
+    samples = SampleArrays(
+        name=name,
+        inputs=given.feeds(takes, ranges) if given else {},
+        expected=GivenInputs(expected or (), None, {}, resize=False).feeds(gives, {}),
+        component=component,
+        is_batched=batched,
+        tolerances=parse_tolerances(tolerances or (), [each.name for each in gives]),
+        description=description,
+    )
+    wishes: SelectionWishes = {"variant": variant, "device": device, "ep": ep, "policy": policy, "backend": backend}
+    operations = operations_for(dry_run)
+    if action is Action.ADD:
+        if not samples.inputs:
+            raise UsageError("samples add: give the inputs, with --input or --random")
+        made = add_samples(package, samples, overwrite=overwrite, operations=operations)
+    else:
+        if expected:
+            raise UsageError("samples record makes the expected outputs itself: --expected is for add")
+        made = record_samples(package, samples, overwrite=overwrite, trust=trust, operations=operations, wishes=wishes)
+    if as_json:
+        output.json("package", package_json(made))
+    else:
+        output.note(f"{package} has the samples {name}: ortpkg run {package} runs them")
+    return ExitCode.DONE
+
+
+def parse_tolerances(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, Tolerance]:
+    """``[OUTPUT=]ABS[,REL]`` texts; without an output, for all of ``outputs``. UsageError for another form."""
+    from ortpkg.package.samples import Tolerance  # the reader of samples, after the arguments
+
+    found: dict[str, Tolerance] = {}
+    for text in texts:
+        output, separator, numbers = text.rpartition("=")
+        absolute, _, relative = numbers.partition(",")
+        try:
+            tolerance = Tolerance(absolute=float(absolute), relative=float(relative or 0))
+        except ValueError:
+            tolerance = Tolerance(absolute=-1)
+        if not (0 <= tolerance.absolute < float("inf") and 0 <= tolerance.relative < float("inf")):
+            raise UsageError(f"--tolerance {quoted(text)}: write ABS, ABS,REL or OUTPUT=ABS,REL, as in 1e-4,1e-3")
+        found |= dict.fromkeys([output] if separator else outputs, tolerance)
+    return found

@@ -1,0 +1,145 @@
+"""edit: facts, order, options and models, in their place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortpkg.authoring.create import add_variant, create
+from ortpkg.authoring.edit import PackageEdits, edit
+from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.package_checks import validate
+from ortpkg.errors import AuthoringError, Severity, UnknownComponentError, UsageError
+from ortpkg.package.digests import check_digests
+from ortpkg.package.package_info import PackageFormat, PackageInfo
+from ortpkg.package.reader import open_package
+from tests.authoring.conftest import ModelMaker
+from tests.package.failing_operations import content_of
+
+
+@pytest.fixture(params=list(PackageFormat))
+def package(request: pytest.FixtureRequest, tmp_path: Path, make_model: ModelMaker) -> Path:
+    """Variants ``a`` (cpu), ``b`` (cuda) and ``c`` (qnn)."""
+    models = [NewVariant(model=make_model(name), ep=ep) for name, ep in (("a", "cpu"), ("b", "cuda"), ("c", "qnn"))]
+    root = create(tmp_path / "p", models, form=request.param, version="1", notify=lambda _: None).root
+    manifest = json.loads((root / "manifest.json").read_bytes())
+    assert isinstance(manifest, dict)
+    return root
+
+
+def changed(root: Path, **edits: Any) -> PackageInfo:
+    info = edit(root, PackageEdits(**edits), notify=lambda _: None)
+    assert check_digests(root) == ()
+    assert [str(each) for each in validate(root) if each.severity is Severity.ERROR] == []
+    return info
+
+
+def names(info: PackageInfo) -> list[str]:
+    return [variant.name for variant in info.components[0].variants]
+
+
+def test_states_what_a_package_says_of_itself(package: Path) -> None:
+    models = content_of(package / "models")
+    info = changed(package, name="new", version="2.0", description="It does.", license="Apache-2.0")
+    assert (info.name, info.version, info.description) == ("new", "2.0", "It does.")
+    assert info.additional_metadata["license"] == "Apache-2.0"
+    assert content_of(package / "models") == models
+
+
+def test_an_empty_text_takes_something_out(package: Path) -> None:
+    before = (package / "manifest.json").read_bytes()
+    changed(package, description="It does.", license="MIT")
+    changed(package, description="", license="")
+    assert json.loads((package / "manifest.json").read_bytes()) == json.loads(before)
+    assert changed(package, version="").version is None
+
+
+def test_orders_variants(package: Path) -> None:
+    assert names(changed(package, order=["c", "a"])) == ["c", "a", "b"]
+    with pytest.raises(AuthoringError, match="says all of this already; nothing was changed"):
+        changed(package, order=["c"])
+
+
+def test_sets_and_removes_options(package: Path) -> None:
+    options = {"session.intra_op_num_threads": "2", "session.log_id": "x"}
+    changed(package, variant="b", session_options=options, provider_options={"device_id": "1"})
+    changed(package, variant="b", session_options={"session.log_id": "y"}, removed_options=["device_id"])
+
+    _, b, _ = open_package(package).components[0].variants
+    assert dict(b.session_options) == {"session.intra_op_num_threads": "2", "session.log_id": "y"}
+    assert dict(b.provider_options) == {}
+    with pytest.raises(UsageError, match=r"'b' sets no option 'session\.log_ids' \(did you mean 'session\.log_id'"):
+        changed(package, variant="b", removed_options=["session.log_ids"])
+
+
+def test_a_model_is_replaced_in_its_place(package: Path, make_model: ModelMaker) -> None:
+    changed(package, variant="b", session_options={"session.log_id": "x"})
+    new = make_model("new", producer="other")
+    before = open_package(package).components[0].variants
+
+    info = changed(package, variant="b", model=new)
+
+    assert names(info) == ["a", "b", "c"]
+    after = info.components[0].variants
+    assert after[1].model_path is not None
+    assert after[1].model_path.read_bytes() == new.read_bytes()
+    assert after[1].constraints == before[1].constraints
+    assert dict(after[1].session_options) == {"session.log_id": "x"}
+    assert before[1].model_path is not None
+    assert not before[1].model_path.exists()
+    assert [each.model_path for each in (after[0], after[2])] == [each.model_path for each in (before[0], before[2])]
+    with pytest.raises(AuthoringError, match="says all of this already"):
+        changed(package, variant="b", model=new)
+    # And again: the first folder's name is free now.
+    assert names(changed(package, variant="b", model=make_model("third", producer="third"))) == ["a", "b", "c"]
+
+
+def test_a_model_that_does_not_fit_is_refused(package: Path, make_model: ModelMaker) -> None:
+    other = make_model("other", signature="(float[batch, 4, 4] x) => (float[batch, 4, 4] y)")
+    before = content_of(package)
+    with pytest.raises(AuthoringError, match=r"cannot stand for 'a': .*rank 3 instead of 2.* \(force takes it"):
+        changed(package, variant="b", model=other)
+    assert content_of(package) == before
+    edit(package, PackageEdits(variant="b", model=other), force=True, notify=lambda _: None)
+
+
+def test_everything_is_one_change(package: Path, make_model: ModelMaker) -> None:
+    new = make_model("new", producer="other")
+    info = changed(package, name="n", order=["b"], variant="b", model=new, session_options={"session.log_id": "x"})
+    assert (info.name, names(info)) == ("n", ["b", "a", "c"])
+    first = info.components[0].variants[0]
+    assert dict(first.session_options) == {"session.log_id": "x"}
+    assert first.model_path is not None
+    assert first.model_path.read_bytes() == new.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("edits", "error", "message"),
+    [
+        ({}, UsageError, "nothing to change was named"),
+        ({"variant": "a"}, UsageError, "nothing to change was named"),
+        ({"session_options": {"session.log_id": "x"}}, UsageError, "belong to a variant: name it"),
+        ({"name": ""}, UsageError, "it cannot be taken out"),
+        ({"order": ["a", "a"]}, UsageError, "names a variant twice"),
+        ({"order": ["d"]}, UnknownComponentError, "no variant 'd'"),
+        ({"variant": "d", "model": Path("x")}, UnknownComponentError, "no variant 'd'"),
+        ({"component": "x", "order": ["a"]}, UnknownComponentError, "no component model 'x'"),
+        ({"variant": "a", "session_options": {"log_id": "x"}}, UsageError, r"write 'session\.log_id'"),
+        ({"variant": "a", "session_options": {"ep.context_file_path": "x"}}, UsageError, "add the variant anew"),
+    ],
+)
+def test_what_cannot_be_is_refused(package: Path, edits: dict[str, Any], error: type[Exception], message: str) -> None:
+    before = content_of(package)
+    with pytest.raises(error, match=message):
+        changed(package, **edits)
+    assert content_of(package) == before
+
+
+def test_several_components_need_a_name(package: Path, make_model: ModelMaker) -> None:
+    add_variant(package, make_model("a"), component="second", ep="cpu", notify=lambda _: None)
+    with pytest.raises(UnknownComponentError, match="name one"):
+        changed(package, order=["b"])
+    assert names(changed(package, component="model", order=["b"])) == ["b", "a", "c"]
