@@ -78,7 +78,7 @@ def copy_compute(node: Node, allocator: DeviceAllocator) -> Compute:
         if value is None:
             return None
         target = context.output(0, value.shape, value.dtype)
-        allocator.copy_from_host(value, cast(Any, target))
+        allocator.copy_from_host(value if value.flags.c_contiguous else value.copy(order="C"), cast(Any, target))
         return target
 
     def to_host(context: OpKernelContext, value: Value) -> Value:

@@ -74,7 +74,8 @@ class Memories:
         block = self.allocate(device, max(constant.nbytes, 1))
         target = DeviceTensor(memory=device.name, block=block, offset=0, shape=constant.shape, dtype=constant.dtype)
         try:
-            self.device_allocator(device).copy_from_host(constant, target)
+            source = constant if constant.flags.c_contiguous else constant.copy(order="C")
+            self.device_allocator(device).copy_from_host(source, target)
         except OrtpkgError:
             raise
         except Exception as error:

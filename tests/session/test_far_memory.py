@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortpkg.engine.device_copies import copy_compute
+from ortpkg.engine.memories import memories_of
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import ExecutionProviderError, LimitExceededError, RunError
+from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
@@ -516,3 +519,31 @@ def test_copies_stand_in_the_profile_and_their_time_in_the_placement(session: In
     operators = [event["args"].get("op_name") for event in profile]
     assert operators.count("MemcpyFromHost") == 1
     assert operators.count("MemcpyToHost") == 1
+
+
+@KINDS
+@pytest.mark.requirement("D08")
+def test_views_and_strided_results_cross_as_plain_arrays(compiles: Sequence[bool]) -> None:
+    text = """g (float[2,3] x) => (float[3,2] y) {
+        s = Sigmoid(x)
+        t = Transpose(s)
+        a = Neg(t)
+        y = Exp(a)
+    }"""
+    Far(text, ["Neg"], ["Exp"], compiles=compiles).assert_as_on_cpu(x=X)
+
+
+@pytest.mark.requirement("D08")
+def test_strided_arrays_are_laid_out_before_they_are_copied() -> None:
+    device = FarDevice("One:0")
+    memories = memories_of([FarKernelProvider("OneExecutionProvider", device, "Neg")])
+    far = memories.devices["OneExecutionProvider"]
+    np.testing.assert_array_equal(device.read(memories.placed(far, X.T, "w")), X.T)
+    copy = Node(index=0, name="c", op_type="MemcpyFromHost", domain="", inputs=("x",), outputs=("y",))
+
+    class Context:
+        def output(self, _index: int, shape: tuple[int, ...], dtype: Any) -> DeviceTensor:
+            block = device.allocate(24)
+            return DeviceTensor(memory="One:0", block=block, offset=0, shape=shape, dtype=dtype)
+
+    np.testing.assert_array_equal(device.read(copy_compute(copy, device)(Context(), X.T)), X.T)
