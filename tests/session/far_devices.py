@@ -40,6 +40,7 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "Abs": np.abs,
     "Exp": np.exp,
     "Add": np.add,
+    "Sub": np.subtract,
     "Mul": np.multiply,
     "MatMul": np.matmul,
     "Reshape": lambda x, shape: x.reshape([int(size) for size in shape]),

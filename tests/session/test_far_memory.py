@@ -135,6 +135,9 @@ def test_constants_are_placed_once_in_each_memory_that_reads_them(compiles: Sequ
     }"""
     far = Far(text, ["Add"], ["Mul"], compiles=compiles)
     assert far.one.to_device.count(12) == far.two.to_device.count(12) == 1
+    assert describe_plan(far.state, ()).graph.weight_nbytes == 3 * 12  # Sub reads it in the memory of the CPU
+    only_far = Far(text, ["Add", "Sub"], ["Mul"], compiles=compiles)
+    assert describe_plan(only_far.state, ()).graph.weight_nbytes == 2 * 12
     far.forget()
     far.assert_as_on_cpu(x=X, runs=2)
     assert far.one.to_device == far.two.to_device == [24, 24]
@@ -368,9 +371,15 @@ def test_partition_that_returns_a_value_in_another_memory_is_an_error(result: An
 
 @pytest.mark.requirement("D08")
 def test_partition_that_returns_its_input_gets_a_copy_within_its_memory() -> None:
-    state = faulty(lambda _device, inputs, _outputs: [inputs[0]])
-    (y,) = state.executable.run([X], (), RunControl())
+    devices: list[FarDevice] = []
+
+    def result(device: FarDevice, inputs: Sequence[Any], _outputs: list[Any]) -> list[Any]:
+        devices.append(device)
+        return [inputs[0]]
+
+    (y,) = faulty(result).executable.run([X], (), RunControl())
     np.testing.assert_allclose(y, np.exp(X) ** 2, rtol=1e-6)
+    assert devices[0].within == [24]
 
 
 @pytest.mark.requirement("D08")

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortpkg.engine import partition_policy
+from ortpkg.engine.placement_search import Placement, PlacementProblem, weigh
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.graph.onnx_reader import load_model
@@ -213,6 +215,19 @@ def test_sub_graphs_are_weighed_each_by_itself() -> None:
             (expected,) = plain.run(None, {"x": X, "p": np.array(p)})
             (y,) = state.executable.run([X, np.array(p)], (), RunControl())
             np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.requirement("P10")
+def test_what_first_come_gives_is_kept_where_the_search_finds_nothing_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_on_cpu(problem: PlacementProblem) -> Placement:
+        return weigh(problem, [1] * len(problem.costs))
+
+    monkeypatch.setattr(partition_policy, "find_cheapest", all_on_cpu)
+    costs = costs_of({ONE: {"Neg": 1, "Exp": 1}, CPU: {"Neg": 90, "Exp": 90, "Sigmoid": 1}})
+    state = state_of(CHAIN, [one("Neg", "Exp")], costs)
+    assert placed(state) == {ONE: ["Neg", "Exp", "Exp", "Neg"], CPU: ["Sigmoid"]}
+    (choice,) = describe_plan(state, ()).choices
+    assert (choice.cost, choice.is_exact) == (choice.first_come, False)
 
 
 def test_costs_come_from_a_file_too(tmp_path: Path) -> None:
