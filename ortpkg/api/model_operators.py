@@ -1,7 +1,7 @@
 """What the models of variants need beyond ONNX's own operators, read from the files when a selection asks.
 
-A model that imports ONNX's domains alone costs a look at its imports. What took a walk over all nodes is remembered,
-per user, by what the file system says of the file, so that it is walked over once.
+A model that imports ONNX's domains alone costs a look at its imports. What took a long walk over all nodes is
+remembered, per user, by what the file system says of the file.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ _KIND = "model_operators"
 _MOST_KEPT = 500
 #: A file this young may change again without a new time of change.
 _LEAST_AGE_NS = 2_000_000_000
+#: A walk that takes less time, as one over a small file does, is no dearer than to look for what is remembered of it.
+_LEAST_WORTH_S = 0.002
+_LEAST_NBYTES = 1 << 16
 _LIMITS = ModelLimits()
 
 
@@ -56,12 +59,15 @@ def read_model_operators(path: Path) -> ModelOperators | None:
         return None
     stamp = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
     key = {"path": os.fspath(path), "stamp": stamp}
+    if facts.st_size < _LEAST_NBYTES:
+        return scan_model_file(path, limits=_LIMITS)
     is_settled = time.time_ns() - max(facts.st_mtime_ns, facts.st_ctime_ns) >= _LEAST_AGE_NS
     remembered = _from_json(read_fact(_KIND, key)) if is_settled else None
     if remembered is not None:
         return remembered
+    start_s = time.perf_counter()
     found = scan_model_file(path, limits=_LIMITS)
-    if found is not None and is_settled:
+    if found is not None and is_settled and time.perf_counter() - start_s >= _LEAST_WORTH_S:
         write_fact(_KIND, key, {"operators": found.operators, "context_sources": found.context_sources})
         prune_facts(_KIND, keep=_MOST_KEPT)
     return found

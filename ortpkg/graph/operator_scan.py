@@ -35,6 +35,8 @@ _FUNCTION_NAME, _FUNCTION_NODE, _FUNCTION_OPSET_IMPORT, _FUNCTION_DOMAIN = 1, 7,
 _NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN = 4, 5, 7
 _ATTRIBUTE_NAME, _ATTRIBUTE_S, _ATTRIBUTE_G, _ATTRIBUTE_GRAPHS = 1, 4, 6, 11
 _LONGEST_TEXT = 1024
+#: Opening a pipe would wait for somebody to write into it.
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +78,19 @@ def file_imports_only_onnx(path: Path, *, limits: ModelLimits) -> bool | None:
 
 
 def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) -> _T | None:
+    descriptor = -1
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for somebody to write into it
+        descriptor = os.open(path, _OPEN_FLAGS)
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or not 0 < facts.st_size <= limits.model_nbytes:
             return None
-        with path.open("rb") as file:
-            if not 0 < os.fstat(file.fileno()).st_size <= limits.model_nbytes:
-                return None
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
-                return read(data)
+        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
+            return read(data)
     except (OSError, ValueError):  # WireFormatError is one
         return None
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:

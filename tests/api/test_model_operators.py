@@ -139,7 +139,7 @@ def test_only_the_variants_that_are_looked_at_are_opened(package: Any, monkeypat
     assert len(opened) == 20
 
 
-def test_a_walk_over_all_nodes_is_remembered_until_the_file_changes(
+def test_a_long_walk_over_all_nodes_is_remembered_until_the_file_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
@@ -148,6 +148,8 @@ def test_a_walk_over_all_nodes_is_remembered_until_the_file_changes(
     old = time.time_ns() - 10_000_000_000
     os.utime(path, ns=(old, old))
     monkeypatch.setattr(model_operators, "_LEAST_AGE_NS", 0)
+    monkeypatch.setattr(model_operators, "_LEAST_WORTH_S", 0)
+    monkeypatch.setattr(model_operators, "_LEAST_NBYTES", 0)
     found = read_model_operators(path)
     assert found == ModelOperators(operators=(("com.acme", "Frobnicate"),))
 
