@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.graph.operator_scan import MICROSOFT_DOMAIN, NOTHING, ONNX_DOMAINS, ModelOperators, Operator
+from ortpkg.kernels.custom_ops import has_custom_op
 from ortpkg.providers.operator_tables import (
     EMBEDDED_CONTRIB_OPERATORS,
     ONNXRUNTIME_CONTRIB_OPERATORS,
@@ -46,9 +47,11 @@ def is_public_operator(operator: Operator) -> bool:
 
 
 def is_embedded_operator(operator: Operator) -> bool:
-    """Whether the embedded engine has the operator."""
+    """Whether the embedded engine has the operator, those that were registered in this process among them."""
     domain, name = operator
-    return domain in ONNX_DOMAINS or (domain == MICROSOFT_DOMAIN and name in EMBEDDED_CONTRIB_OPERATORS)
+    if domain in ONNX_DOMAINS or (domain == MICROSOFT_DOMAIN and name in EMBEDDED_CONTRIB_OPERATORS):
+        return True
+    return has_custom_op(domain, name)
 
 
 def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -> OperatorSupport:

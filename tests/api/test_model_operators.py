@@ -67,14 +67,31 @@ def test_the_next_variant_wins_where_nothing_has_an_operator_of_the_first(packag
     (embedded,) = (each for each in rejected if each.ep_device is not None and each.ep_device.backend == "embedded")
     assert embedded.reason == (
         "its model needs operator 'com.acme:Frobnicate', which CPUExecutionProvider (embedded) does not have; "
-        "a plug-in EP that has it (docs/plugins.md), or onnxruntime with the library of custom operators that "
-        "defines it, would run it"
+        "a kernel in Python (ortpkg.register_custom_ops, docs/custom_operators.md), a plug-in EP that has it "
+        "(docs/plugins.md), or onnxruntime with the library of custom operators that defines it, would run it"
     )
 
 
 def test_that_nothing_fits_says_which_operator_is_missing(package: Any) -> None:
     with pytest.raises(NoSuitableVariantError, match=r"'custom': OPERATOR_NOT_AVAILABLE: .*'com.acme:Frobnicate'"):
         package(custom=CUSTOM).best_variant()
+
+
+def test_an_operator_that_the_program_registered_is_there(package: Any) -> None:
+    operator = ortpkg.custom_op("com.acme", "Frobnicate", inputs={"x": "float"}, outputs={"y": "float"})(np.negative)
+    found = package(custom=CUSTOM, plain=PLAIN)
+    ortpkg.register_custom_ops([operator])
+    try:
+        selection = found.select()
+        assert {verdict.is_eligible for verdict in selection.verdicts} == {True}
+        assert selection.best is not None
+        assert selection.best.variant.name == "custom"
+        session = found.create_session(backend="embedded", verify=False)
+        assert isinstance(session, ortpkg.InferenceSession)
+        assert session.run(None, {"x": np.ones(4, np.float32)})[0].tolist() == [-1.0] * 4
+    finally:
+        ortpkg.unregister_custom_ops("com.acme")
+    assert found.select().best.variant.name == "plain"
 
 
 def test_operators_of_onnxruntime_run_where_the_embedded_engine_has_them_or_onnxruntime_is(package: Any) -> None:
