@@ -27,6 +27,7 @@ from ortpkg.benchmarking.record_store import (
 from ortpkg.engine.run_control import machine_memory_nbytes
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
 from ortpkg.graph.model_signature import read_model_signature
+from ortpkg.package.frozen import EMPTY
 from ortpkg.selection.machine import MachineOffer, this_machine
 from ortpkg.selection.measurements import CanaryFailure
 from ortpkg.selection.reasons import no_suitable_variant_message
@@ -89,7 +90,7 @@ def best_variant_by_canary(
         )
         if verify and package.info.compat is None:
             chosen.verify()
-        problem = _try(package, verdict, offer, trust=trust, timeout_s=timeout_s)
+        problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, timeout_s=timeout_s)
         if not problem:
             return chosen
         failure = _failure_of(verdict, offer, problem)
@@ -129,11 +130,20 @@ def _failure_of(verdict: Verdict, offer: MachineOffer, problem: str) -> CanaryFa
 
 
 def canary(
-    package: ModelPackage, verdict: Verdict, *, trust: bool = False, timeout_s: float = CANARY_TIMEOUT_S
+    package: ModelPackage,
+    verdict: Verdict,
+    *,
+    trust: bool = False,
+    timeout_s: float = CANARY_TIMEOUT_S,
+    provider_options: Mapping[str, str] = EMPTY,
 ) -> CanaryResult:
-    """Tries one verdict's variant on its EP device in a child process; keeps nothing."""
+    """Tries one verdict's variant on its EP device in a child process; keeps nothing.
+
+    ``provider_options`` come before the package's of the same key.
+    """
     samples = component_samples(package.info, verdict.variant.component_name)
     candidate = candidate_of(package, verdict, samples, trust)
+    candidate = replace(candidate, provider_options={**candidate.provider_options, **provider_options})
     generous_nbytes = int(machine_memory_nbytes() * _MEMORY_SHARE)
     plan = Plan(
         timeout_s=timeout_s,
@@ -145,16 +155,35 @@ def canary(
     return check_variant(candidate, _workload(package, candidate), plan)
 
 
-def _try(package: ModelPackage, verdict: Verdict, offer: MachineOffer, *, trust: bool, timeout_s: float) -> str:
-    """Why the verdict's variant must not be used; "" where it may. What is found out is kept."""
+def _wished(selection: Selection, verdict: Verdict) -> Mapping[str, str]:
+    assert verdict.ep_device is not None
+    return selection.provider_options.get(verdict.ep_device.ep_name, EMPTY)
+
+
+def _try(
+    package: ModelPackage,
+    verdict: Verdict,
+    offer: MachineOffer,
+    wished: Mapping[str, str],
+    *,
+    trust: bool,
+    timeout_s: float,
+) -> str:
+    """Why the verdict's variant must not be used; "" where it may.
+
+    What is found out is kept, unless it was found with ``wished`` options of the caller's: others have not asked for
+    them.
+    """
     assert verdict.ep_device is not None
     place = place_of(verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices)
-    if has_passed_canary(package.info, place):
+    if not wished and has_passed_canary(package.info, place):
         return ""
     try:
-        found = canary(package, verdict, trust=trust, timeout_s=timeout_s)
+        found = canary(package, verdict, trust=trust, timeout_s=timeout_s, provider_options=wished)
     except OrtpkgError as error:
         return str(error)
+    if wished:
+        return found.reason
     if found.cause is not None:
         write_quarantine(package.info, [quarantine_entry(found.result, offer)])
     elif found.has_passed:

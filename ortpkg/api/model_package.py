@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ortpkg.api.wishes import SelectionWishes, VariantWishes
     from ortpkg.package.samples import SampleSet
     from ortpkg.selection.measurements import CanaryFailure
+    from ortpkg.selection.provider_option_wishes import ProviderOptionWishes
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
 
@@ -195,6 +196,7 @@ class ModelPackage:
         backend: str = "auto",
         policy: str = "default",
         variant: str | None = None,
+        provider_options: ProviderOptionWishes | None = None,
         check_architecture: bool = False,
         profile: Profile | None = None,
         log: DecisionLog | None = None,
@@ -213,6 +215,9 @@ class ModelPackage:
             policy: the order of preference; "measured" for what ``ortpkg bench`` found here; "onnxruntime-1.31" or
                 "onnxruntime-1.27" for what that release selects (docs/selection.md).
             variant: judge only the variant of that name.
+            provider_options: for an execution provider, ``{option: value}`` (of ``ep``, or of the EP that
+                ``device_type`` or ``backend_type`` tells) or ``{EP: {option: value}}``. An option that names a device
+                takes part in the choice; a session on the winner has all, before the package's of the same key.
             check_architecture: evaluate ``constraints.architecture`` too.
             profile: another machine than this one: the name of a built-in profile, a file, or a profile.
             log: gets a record of the decision, a JSON object.
@@ -232,9 +237,10 @@ class ModelPackage:
         sizes = sizes_for(chosen, checked)
         offer, machine = offer_for(chosen, eps, profile, sizes)
         if policy in RELEASE_POLICIES:
-            if device is not None or check_architecture or checked != NO_LIMITS:
+            if device is not None or check_architecture or provider_options or checked != NO_LIMITS:
                 raise UsageError(
-                    f"policy {policy} goes by execution providers alone: it takes no device, architecture or limits"
+                    f"policy {policy} goes by execution providers alone: it takes no device, architecture, options of "
+                    f"providers or limits"
                 )
             return self._select_as_release(chosen, policy, offer, eps, machine, log)
         if len(eps) > 1:
@@ -249,6 +255,7 @@ class ModelPackage:
             ep=eps[0] if eps else None,
             backend=backend,
             check_architecture=check_architecture,
+            provider_options=provider_options,
             notes=(*offer.notes, *self._verification_notes()),
             limits=checked,
             sizes=sizes,

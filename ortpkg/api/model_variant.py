@@ -199,7 +199,8 @@ class ModelVariant:
             session_options=options_of(self.info, self._package, trust=self._trust),
             provider_options=provider_options_of(
                 self.info, self._package, ep_device, trust=self._trust, has_own_options=has_own
-            ),
+            )
+            | self._wished_options(ep_device),
             sess_options=sess_options,
         )
 
@@ -253,7 +254,7 @@ class ModelVariant:
             verdict.ep_device,
             trust=self._trust,
             has_own_options=sess_options is not None,
-        )
+        ) | self._wished_options(verdict.ep_device)
         state_measured_costs(options, self._package, self.info, verdict.ep_device)
         devices = [(verdict.ep_device, provider_options)]
         on_cpu = (
@@ -275,6 +276,10 @@ class ModelVariant:
             on_cpu,
         )
 
+    def _wished_options(self, ep_device: EpDevice) -> dict[str, str]:
+        """What the caller of the selection asked for: his own words, which need no trust."""
+        return dict(self.selection.provider_options.get(ep_device.ep_name, {}))
+
     def _session_options(self, own: SessionOptions | None) -> SessionOptions:
         from ortpkg.api.option_policy import path_options_of, session_options_of  # as above
         from ortpkg.session.options import SessionOptions
@@ -293,7 +298,7 @@ class ModelVariant:
         from ortpkg.api.policy_pipeline import select_here  # only for a variant of another machine
 
         try:
-            selection = select_here(self._package, self.info)
+            selection = select_here(self._package, self.info, self.selection.provider_options)
         except NoSuitableVariantError as error:
             name, machine = quoted(self.name), quoted(self.selection.machine)
             raise NoSuitableVariantError(

@@ -62,8 +62,10 @@ def select_by_policy(
     return selection
 
 
-def select_here(package: PackageInfo, variant: VariantInfo) -> Selection:
-    """Where the variant, which was selected for another machine, would run on this one.
+def select_here(
+    package: PackageInfo, variant: VariantInfo, provider_options: Mapping[str, Mapping[str, str]] = EMPTY
+) -> Selection:
+    """Where the variant, which was selected for another machine with these options, would run on this one.
 
     Raises NoSuitableVariantError, with every reason, where it cannot.
     """
@@ -76,6 +78,7 @@ def select_here(package: PackageInfo, variant: VariantInfo) -> Selection:
         offer.ep_devices,
         hardware=offer.hardware,
         compatibility=offer.compatibility,
+        provider_options=provider_options,
         notes=offer.notes,
         records=records_of(package, offer, machine),
         asked_memory=offer.asked_memory,

@@ -10,6 +10,7 @@ from ortpkg.selection.limits import LimitWishes
 if TYPE_CHECKING:
     from ortpkg.api.policy_pipeline import Profile
     from ortpkg.selection.decision_log import DecisionLog
+    from ortpkg.selection.provider_option_wishes import ProviderOptionWishes
 
 
 class VariantWishes(LimitWishes, total=False):
@@ -19,6 +20,7 @@ class VariantWishes(LimitWishes, total=False):
     ep: str | Sequence[str] | None
     policy: str
     variant: str | None
+    provider_options: ProviderOptionWishes | None
     check_architecture: bool
     profile: Profile | None
     log: DecisionLog | None

@@ -27,8 +27,10 @@ from ortpkg.cli.parameters import (
     JsonOption,
     OptionalPackageArgument,
     PolicyOption,
+    ProviderOptionsOption,
     TrustOption,
     VariantOption,
+    parse_options,
 )
 from ortpkg.cli.placement import ExpectedPlacement, placement_json
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
@@ -132,6 +134,7 @@ def command(
     output: OutputOption = None,
     device: DeviceOption = None,
     ep: EpOption = None,
+    provider_option: ProviderOptionsOption = None,
     policy: PolicyOption = "default",
     backend: BackendOption = "auto",
     timeout: TimeoutOption = None,
@@ -156,7 +159,8 @@ def command(
     given = GivenInputs(inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize)
     shown = Output(is_json=as_json)
     root = chosen_package(package, shown)
-    wishes = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
+    wishes: dict[str, Any] = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
+    wishes["provider_options"] = parse_options("--provider-option", provider_option)
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
     loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options, "cache": cache}
     with (

@@ -28,9 +28,11 @@ from ortpkg.cli.parameters import (
     MinPrecisionOption,
     PolicyOption,
     ProfilesOption,
+    ProviderOptionsOption,
     StrictFactsOption,
     VariantOption,
     WhereOption,
+    parse_options,
 )
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.selection_table import Choice, choice_to_json, choose, is_table, print_table
@@ -68,6 +70,7 @@ def command(
     backend: BackendOption = "auto",
     policy: PolicyOption = "default",
     variant: VariantOption = None,
+    provider_option: ProviderOptionsOption = None,
     profile: ProfilesOption = None,
     check_architecture: CheckArchitectureOption = False,
     max_memory: MaxMemoryOption = None,
@@ -94,6 +97,7 @@ def command(
         "backend": backend,
         "policy": policy,
         "variant": variant,
+        "provider_options": parse_options("--provider-option", provider_option),
         "check_architecture": check_architecture,
         "max_memory": max_memory,
         "max_size": max_size,

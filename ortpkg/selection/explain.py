@@ -63,6 +63,7 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
         "ep": selection.ep,
         "backend": selection.backend,
         "check_architecture": selection.check_architecture,
+        "provider_options": {ep: dict(options) for ep, options in selection.provider_options.items()},
         "limits": list(selection.limits),
         "machine": selection.machine or None,
         "selected": None if selection.best is None else _verdict_to_json(selection.best, selection, positions),

@@ -8,7 +8,7 @@ with a variant before it tells that it was not asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,14 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
+from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_factory import OFFERED_UNNAMED, CompiledModelCompatibility
-from ortpkg.selection.provider_option_devices import named_device_types
+from ortpkg.selection.provider_option_devices import (
+    named_device_types,
+    names_other_ordinal,
+    wished_device_option,
+)
 from ortpkg.selection.verdict import ReasonCode
 
 if TYPE_CHECKING:
@@ -71,6 +76,7 @@ class MatchContext:
         ep_devices, hardware: what the machine offers.
         device, ep, backend: the caller's filters; the EP by its full name.
         check_architecture: whether the architecture constraint counts.
+        provider_options: EP → options that the caller gives it.
         compatibility: rates a compatibility string on an EP device; may raise.
     """
 
@@ -81,6 +87,7 @@ class MatchContext:
     ep: str | None = None
     backend: str | None = None
     check_architecture: bool = False
+    provider_options: Mapping[str, Mapping[str, str]] = EMPTY
 
     def has_ep(self, name: str) -> bool:
         """Whether the EP of that full name offers a device here."""
@@ -251,24 +258,37 @@ def match_requested_device(
 
 
 def match_provider_options(
-    requirements: Requirements, ep_device: EpDevice, _context: MatchContext
+    requirements: Requirements, ep_device: EpDevice, context: MatchContext
 ) -> RuleOutcome | None:
-    """K09: a provider option that names device types must allow the constraint's, and this EP device's."""
-    if requirements.device_option is None:
+    """K09: a provider option that names device types must allow the constraint's, and this EP device's.
+
+    The caller's option replaces the variant's of the same key, as it does in a session.
+    """
+    wished = wished_device_option(context.provider_options, ep_device) if context.provider_options else None
+    option = wished or requirements.device_option
+    if option is None:
         return None
-    key, value = requirements.device_option
-    named = named_device_types(key, value)
-    if named is None:
-        return None
-    types = {device.value for device in named}
+    key, value = option
+    whose = f"its provider option {key}={quoted(value)}"
+    if wished is not None:
+        whose = f"the provider option {key}={quoted(value)} that was asked for"
+        here = None if ep_device.device is None else ep_device.device.type.value
+        if names_other_ordinal(key, value, ep_device) or not _allows(key, value, here):
+            return _option_conflict(f"{whose} does not allow this EP device, {_what(_device_type_of(ep_device))}")
     actual = requirements.device or (None if ep_device.device is None else ep_device.device.type.value)
-    if actual is None or actual in types:
+    if actual is None or _allows(key, value, actual):
         return None
     what = "its device constraint" if requirements.device else "this EP device"
-    return RuleOutcome(
-        code=ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT,
-        reason=f"its provider option {key}={quoted(value)} does not allow {what}, {_a(actual)}",
-    )
+    return _option_conflict(f"{whose} does not allow {what}, {_a(actual)}")
+
+
+def _allows(key: str, value: str, device: str | None) -> bool:
+    named = named_device_types(key, value)
+    return device is None or named is None or device in {each.value for each in named}
+
+
+def _option_conflict(reason: str) -> RuleOutcome:
+    return RuleOutcome(code=ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT, reason=reason)
 
 
 def match_compatibility_info(

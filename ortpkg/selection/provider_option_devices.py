@@ -7,14 +7,17 @@ precision as old releases wrote it, "CPU_FP32"); QNN's ``backend_type`` ("cpu", 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from ortpkg.devices.hardware import DeviceType
+from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.ep_names import OPENVINO_EP, QNN_EP, stated_ep
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.package.variants import Alike
 
 _DEVICE_OPTIONS: dict[str, str] = {OPENVINO_EP: "device_type", QNN_EP: "backend_type"}
 _OPENVINO_DEVICE = re.compile(r"(CPU|GPU|NPU)(\.[0-9]+)*(\([0-9]+\))?(_FP32|_FP16|_U8)?")
+_ORDINAL = re.compile(r"(?:CPU|GPU|NPU)\.[0-9]+", re.IGNORECASE)
 _QNN_BACKENDS = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "htp": DeviceType.NPU}
 
 
@@ -24,9 +27,30 @@ def device_option_of(variant: VariantInfo | Alike) -> tuple[str, str] | None:
     Without an ``ep`` constraint both keys count, because the option itself tells the EP.
     """
     ep = stated_ep(variant.constraints.ep)
+    return _device_option_in(variant.provider_options, ep)
+
+
+def wished_device_option(wished: Mapping[str, Mapping[str, str]], ep_device: EpDevice) -> tuple[str, str] | None:
+    """The same of the options that the caller gives to the EP of ``ep_device`` (EP → options)."""
+    options = wished.get(ep_device.ep_name)
+    return None if options is None else _device_option_in(options, ep_device.ep_name)
+
+
+def names_other_ordinal(key: str, value: str, ep_device: EpDevice) -> bool:
+    """Whether the option names one device by its number ("GPU.1"), and ``ep_device`` is another of the same type."""
+    own = ep_device.ep_options.get(key, "")
+    return bool(_ORDINAL.fullmatch(value) and own) and value.upper() != (own if "." in own else f"{own}.0").upper()
+
+
+def ep_of_option(key: str) -> str | None:
+    """The EP whose option names device types under that key; None where it is no such key."""
+    return next((ep_name for ep_name, own in _DEVICE_OPTIONS.items() if own == key), None)
+
+
+def _device_option_in(options: Mapping[str, Any], ep: str | None) -> tuple[str, str] | None:
     for ep_name, key in _DEVICE_OPTIONS.items():
-        if (ep is None or ep == ep_name) and key in variant.provider_options:
-            return key, str(variant.provider_options[key])
+        if (ep is None or ep == ep_name) and key in options:
+            return key, str(options[key])
     return None
 
 

@@ -27,6 +27,11 @@ def asked_for(selection: Selection) -> str:
     asked += [f"device {selection.device}"] if selection.device else []
     asked += [f"ep {quoted(selection.ep)[1:-1]}"] if selection.ep else []
     asked += [f"backend {quoted(selection.backend)[1:-1]}"] if selection.backend else []
+    asked += [
+        f"{quoted(key)[1:-1]}={quoted(value)[1:-1]} of {quoted(ep)[1:-1]}"
+        for ep, options in selection.provider_options.items()
+        for key, value in options.items()
+    ]
     asked += ["architecture checked"] if selection.check_architecture else []
     return ", ".join([*asked, *selection.limits])
 

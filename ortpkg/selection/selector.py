@@ -19,6 +19,7 @@ from ortpkg.selection.lazy_tuple import LazyTuple
 from ortpkg.selection.limits import NO_LIMITS, check_where_keys
 from ortpkg.selection.matches_variant import CompatibilityOf, MatchContext
 from ortpkg.selection.policies import find_policy
+from ortpkg.selection.provider_option_wishes import ProviderOptionWishes, provider_options_by_ep
 from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA, deciding_criterion, order_devices, tie_length
 from ortpkg.selection.reasons import lower_rank_reason
 from ortpkg.selection.selection_warnings import selection_warnings
@@ -49,6 +50,7 @@ def make_request(
     ep: str | None = None,
     backend: str = "auto",
     check_architecture: bool = False,
+    provider_options: ProviderOptionWishes | None = None,
     notes: Sequence[str] = (),
     **evidence: Unpack[Evidence],
 ) -> SelectionRequest:
@@ -59,19 +61,23 @@ def make_request(
         hardware, compatibility, check_architecture, notes: see :class:`SelectionRequest`.
         policy: a name of ``policies.POLICIES``.
         device, ep, backend: filters in the caller's words; an EP may be an alias, and backend "auto" is any.
+        provider_options: options of an execution provider, see :func:`provider_options_by_ep`.
         evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory``, ``operators``: see
             :class:`SelectionRequest`.
 
-    Raises UsageError for an unknown policy, device, EP or backend.
+    Raises UsageError for an unknown policy, device, EP or backend, and for options of which it cannot be told whose.
     """
+    named = _names_of(component, ep_devices)
+    ep = None if ep is None else ep_named(ep, named)
     return SelectionRequest(
         policy=find_policy(policy),
         hardware=tuple(hardware),
         compatibility=compatibility,
         device=None if device is None else device_type_named(device),
-        ep=None if ep is None else ep_named(ep, _names_of(component, ep_devices)),
+        ep=ep,
         backend=None if backend == "auto" else backend_named(backend, ep_devices),
         check_architecture=check_architecture,
+        provider_options=provider_options_by_ep(provider_options, ep=ep, named=named),
         notes=tuple(notes),
         **evidence,
     )
@@ -90,6 +96,7 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
         ep=request.ep,
         backend=request.backend,
         check_architecture=request.check_architecture,
+        provider_options=request.provider_options,
     )
     limits = request.limits
     if limits.where:
@@ -117,6 +124,7 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
         ep=request.ep,
         backend=request.backend,
         check_architecture=request.check_architecture,
+        provider_options=request.provider_options,
         limits=() if limits is NO_LIMITS else limits.described(),
         machine=request.machine,
         ties=() if winner is None else LazyTuple(partial(judges.tied_with, winner, tie_length(criteria))),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.package.frozen import EMPTY
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Selection:
         best: the winning verdict (code SELECTED), or None.
         device, ep, backend: the filters that were asked for, None where not.
         check_architecture: whether architecture constraints were evaluated.
+        provider_options: EP → options that were asked for; a session on the winner has them, before the package's.
         limits: in words, as they were asked for.
         machine: the name of the machine profile; "" for this machine.
         ties: variants that only declaration order separates from the winner.
@@ -109,6 +111,7 @@ class Selection:
     ep: str | None = None
     backend: str | None = None
     check_architecture: bool = False
+    provider_options: Mapping[str, Mapping[str, str]] = EMPTY
     limits: tuple[str, ...] = ()
     machine: str = ""
     ties: Sequence[str] = ()

@@ -42,6 +42,7 @@ class SelectionRequest:
         device, ep: filters; the EP by its full name.
         backend: a filter: whose EP devices count; None for all.
         check_architecture: evaluate architecture constraints too.
+        provider_options: EP → options that the caller gives it.
         limits: what a variant must keep.
         sizes: variant → bytes of its files, where the package does not record them.
         records: what was measured and what failed on this machine.
@@ -58,6 +59,7 @@ class SelectionRequest:
     ep: str | None = None
     backend: str | None = None
     check_architecture: bool = False
+    provider_options: Mapping[str, Mapping[str, str]] = EMPTY
     limits: Limits = NO_LIMITS
     sizes: Mapping[str, int] = EMPTY
     records: SelectionRecords | None = None

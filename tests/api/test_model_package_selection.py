@@ -118,7 +118,7 @@ def test_the_release_policies_answer_for_a_profile_too(digits: ortpkg.ModelPacka
 
 
 def test_the_release_policies_take_no_limits(digits: ortpkg.ModelPackage) -> None:
-    with pytest.raises(UsageError, match="it takes no device, architecture or limits"):
+    with pytest.raises(UsageError, match="it takes no device, architecture, options of"):
         digits.select(policy="onnxruntime-1.27", ep="cuda", max_size=1)
 
 
@@ -299,3 +299,23 @@ def test_what_is_free_on_a_gpu_is_asked_only_where_a_variant_needs_much_of_it(
     assert bool(asked) is is_asked
     code = next(verdict for verdict in selection.verdicts if verdict.variant.name == "cuda").code
     assert code is (ReasonCode.MEMORY_TOO_SMALL if is_asked else ReasonCode.SELECTED)
+
+
+@pytest.mark.requirement("K12")
+def test_a_session_has_the_callers_provider_options(digits: ortpkg.ModelPackage) -> None:
+    found = digits.select(variant="cpu-fp32", backend="onnxruntime", provider_options={"cpu": {"use_arena": "1"}})
+    assert found.provider_options == {"CPUExecutionProvider": {"use_arena": "1"}}
+    chosen = digits.best_variant(
+        variant="cpu-fp32", backend="onnxruntime", provider_options={"cpu": {"use_arena": "1"}}
+    )
+    session = chosen.create_session(backend="onnxruntime")
+    assert session.get_provider_options()["CPUExecutionProvider"]["use_arena"] == "1"
+
+
+@pytest.mark.requirement("K09")
+def test_options_that_no_device_here_keeps_leave_nothing(digits: ortpkg.ModelPackage) -> None:
+    selection = digits.select(profile="intel-core-ultra-laptop", provider_options={"device_type": "GPU"})
+    assert selection.best is not None
+    assert selection.best.variant.name == "openvino-gpu"
+    with pytest.raises(UsageError, match="goes by execution providers alone"):
+        digits.select(policy="onnxruntime-1.31", provider_options={"device_type": "GPU"})

@@ -28,6 +28,26 @@ def test_select_for_a_device_that_is_not_there_says_why_each_variant_fell(ortpkg
         assert f"'{name}'" in done.err
 
 
+@pytest.mark.requirement("K09", "K12")
+def test_provider_options_take_part_and_say_whose_they_are(ortpkg: RunCommand) -> None:
+    laptop = ("select", DIGITS, "--profile", "intel-core-ultra-laptop", "--json")
+    chosen = ortpkg(*laptop, "--provider-option", "device_type=GPU").json["selections"][0]
+    assert chosen["selected"]["variant"] == "openvino-gpu"
+    assert chosen["provider_options"] == {"OpenVINOExecutionProvider": {"device_type": "GPU"}}
+    assert check_schema(chosen, "selection", document="selection") == ()
+    wrong = ortpkg("select", DIGITS, "--provider-option", "threads=1")
+    assert wrong.code == 2
+    assert "name the execution provider too" in wrong.err
+
+
+def test_a_run_has_the_provider_options_that_were_asked_for(ortpkg: RunCommand) -> None:
+    asked = ("run", DIGITS, "--backend", "onnxruntime", "--variant", "cpu-fp32", "--provider-option")
+    assert ortpkg(*asked, "use_arena=1", "--ep", "cpu").code == 0
+    refused = ortpkg(*asked, "intra_op_num_threads=many", "--ep", "cpu")
+    assert refused.code != 0
+    assert "intra_op_num_threads" in refused.err
+
+
 def test_explain_shows_every_variant_with_a_code_even_where_nothing_fits(ortpkg: RunCommand) -> None:
     done = ortpkg("select", DIGITS, "--device", "npu", "--explain")
     assert done.code == 3

@@ -1,0 +1,48 @@
+"""The provider options that a caller gives, in his words, as options by execution provider."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ortpkg.errors import UsageError, quoted
+from ortpkg.package.frozen import EMPTY, FrozenMapping
+from ortpkg.selection.provider_option_devices import ep_of_option
+from ortpkg.selection.wishes import ep_named
+
+#: Options of one EP, or EP → its options.
+ProviderOptionWishes = Mapping[str, Any]
+
+
+def provider_options_by_ep(
+    wished: ProviderOptionWishes | None, *, ep: str | None, named: Collection[str]
+) -> Mapping[str, Mapping[str, str]]:
+    """EP (its full name) → options, numbers as texts.
+
+    Args:
+        wished: ``{option: value}`` or ``{EP: {option: value}}``. Options without an EP are those of ``ep``, or, where
+            that is None, of the EP that their keys tell: ``device_type`` is OpenVINO's, ``backend_type`` QNN's.
+        ep: the only EP that the caller wants, by its full name.
+        named: see :func:`~ortpkg.selection.wishes.ep_named`.
+
+    Raises UsageError where it cannot be told whose options they are, or a value is none.
+    """
+    if not wished:
+        return EMPTY
+    nested = {key: value for key, value in wished.items() if isinstance(value, Mapping)}
+    if nested and len(nested) < len(wished):
+        raise UsageError("provider options are {option: value}, or {EP: {option: value}}, not both at once")
+    if nested:
+        return FrozenMapping({ep_named(name, named): _texts(options) for name, options in nested.items()})
+    told = ep or next((found for found in map(ep_of_option, wished) if found is not None), None)
+    if told is None:
+        keys = ", ".join(map(quoted, wished))
+        raise UsageError(f"whose options are {keys}? name the execution provider too, by ep (--ep)")
+    return FrozenMapping({told: _texts(wished)})
+
+
+def _texts(options: Mapping[Any, Any]) -> FrozenMapping[str]:
+    for key, value in options.items():
+        if not isinstance(key, str) or not key or isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UsageError(f"the provider option {quoted(key)} is {quoted(value)}; write a text or a number")
+    return FrozenMapping({key: str(value) for key, value in options.items()})

@@ -1,0 +1,148 @@
+"""Provider options of the caller: whose they are, and their part in the choice (K09, K12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.errors import UsageError
+from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.explain import selection_to_json
+from ortpkg.selection.provider_option_wishes import provider_options_by_ep
+from ortpkg.selection.selector import make_request, select_variant
+from ortpkg.selection.verdict import ReasonCode, Selection
+from tests.selection.conftest import _ROOT as ROOT
+
+OPENVINO, QNN, CPU = "OpenVINOExecutionProvider", "QNNExecutionProvider", "CPUExecutionProvider"
+
+
+def hardware(kind: str) -> HardwareDevice:
+    return HardwareDevice(type=DeviceType(kind), name=kind)
+
+
+MACHINE = (
+    EpDevice(ep_name=OPENVINO, backend="openvino", device=hardware("gpu"), ep_options={"device_type": "GPU.0"}),
+    EpDevice(ep_name=OPENVINO, backend="openvino", device=hardware("gpu"), ep_options={"device_type": "GPU.1"}),
+    EpDevice(ep_name=OPENVINO, backend="openvino", device=hardware("npu"), ep_options={"device_type": "NPU"}),
+    EpDevice(ep_name=QNN, backend="onnxruntime", device=hardware("npu")),
+    EpDevice(ep_name=CPU, backend="embedded", device=hardware("cpu")),
+)
+
+
+def select(*variants: VariantInfo, provider_options: Any, ep: str | None = None) -> Selection:
+    component = ComponentInfo(name="m", directory=ROOT, variants=variants)
+    request = make_request(
+        component,
+        MACHINE,
+        hardware=[each.device for each in MACHINE if each.device is not None],
+        compatibility=lambda _device, _info: CompiledModelCompatibility.NOT_APPLICABLE,
+        ep=ep,
+        provider_options=provider_options,
+    )
+    return select_variant(component, MACHINE, request)
+
+
+def variant(name: str, ep: str | None = None, device: str | None = None, **options: str) -> VariantInfo:
+    return VariantInfo(
+        name=name,
+        component_name="m",
+        directory=ROOT,
+        model_path=ROOT / "model.onnx",
+        constraints=Constraints(ep=ep, device=device),
+        provider_options=options,
+    )
+
+
+@pytest.mark.requirement("K09", "K12")
+def test_an_option_of_the_caller_decides_between_the_variants_of_an_ep() -> None:
+    gpu, npu = variant("gpu", OPENVINO, "gpu"), variant("npu", OPENVINO, "npu")
+
+    usual = select(gpu, npu, provider_options=None)
+    selection = select(gpu, npu, provider_options={"device_type": "GPU"})
+
+    assert usual.best is not None
+    assert usual.best.variant is npu
+    assert selection.best is not None
+    assert selection.best.variant is gpu
+    (conflict,) = (
+        each
+        for each in selection.verdicts
+        if each.variant is npu and each.ep_device is not None and each.ep_device.ep_options.get("device_type") == "NPU"
+    )
+    assert conflict.code is ReasonCode.PROVIDER_OPTION_DEVICE_CONFLICT
+    assert (
+        conflict.reason
+        == "the provider option device_type='GPU' that was asked for does not allow this EP device, an NPU"
+    )
+
+
+@pytest.mark.requirement("K09")
+@pytest.mark.parametrize("value", ["AUTO:NPU,CPU", "HETERO:NPU,CPU", "npu"])
+def test_lists_of_devices_count_as_in_a_package(value: str) -> None:
+    selection = select(variant("any", OPENVINO), provider_options={OPENVINO: {"device_type": value}})
+    assert selection.best is not None
+    assert selection.best.ep_device is MACHINE[2]
+
+
+def test_a_list_without_the_variants_device_rules_it_out() -> None:
+    assert select(variant("gpu", OPENVINO, "gpu"), provider_options={"device_type": "AUTO:NPU,CPU"}).best is None
+
+
+def test_a_numbered_device_is_that_one() -> None:
+    selection = select(variant("any", OPENVINO), provider_options={"device_type": "GPU.1"})
+    assert selection.best is not None
+    assert selection.best.ep_device is MACHINE[1]
+
+
+@pytest.mark.requirement("K09")
+def test_options_of_one_ep_say_nothing_of_another() -> None:
+    cpu, qnn = variant("cpu", CPU), variant("qnn", QNN)
+    assert select(cpu, provider_options={"device_type": "NPU"}).best is not None
+    assert select(qnn, provider_options={"backend_type": "htp"}).best is not None
+    assert select(qnn, provider_options={"backend_type": "gpu"}).best is None
+
+
+@pytest.mark.requirement("K09")
+def test_the_callers_option_replaces_the_variants() -> None:
+    mine = variant("mine", OPENVINO, device_type="GPU")
+    selection = select(mine, provider_options={"openvino": {"device_type": "NPU"}})
+    assert selection.best is not None
+    assert selection.best.ep_device is MACHINE[2]
+
+
+def test_what_was_asked_for_is_part_of_the_answer() -> None:
+    selection = select(variant("cpu", CPU), provider_options={"openvino": {"device_type": "NPU", "num_streams": 2}})
+    assert selection_to_json(selection)["provider_options"] == {OPENVINO: {"device_type": "NPU", "num_streams": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("wished", "ep", "found"),
+    [
+        (None, None, {}),
+        ({}, None, {}),
+        ({"threads": 4}, CPU, {CPU: {"threads": "4"}}),
+        ({"device_type": "NPU", "precision": "FP16"}, None, {OPENVINO: {"device_type": "NPU", "precision": "FP16"}}),
+        ({"qnn": {"backend_type": "htp"}, CPU: {}}, None, {QNN: {"backend_type": "htp"}, CPU: {}}),
+    ],
+)
+def test_whose_options_they_are(wished: Any, ep: str | None, found: dict[str, Any]) -> None:
+    assert provider_options_by_ep(wished, ep=ep, named=()) == found
+
+
+@pytest.mark.parametrize(
+    ("wished", "message"),
+    [
+        ({"threads": 4}, "whose options are 'threads'"),
+        ({"threads": 4, "cpu": {}}, "not both at once"),
+        ({"opnvino": {"device_type": "NPU"}}, "did you mean 'OpenVINOExecutionProvider'"),
+        ({"device_type": True}, "write a text or a number"),
+        ({"device_type": None}, "write a text or a number"),
+        ({"openvino": {3: "x"}}, "write a text or a number"),
+    ],
+)
+def test_what_is_no_option_is_a_usage_error(wished: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        provider_options_by_ep(wished, ep=None, named=())
