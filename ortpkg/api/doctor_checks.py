@@ -10,6 +10,7 @@ from ortpkg.api.situation import Situation
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.errors import quoted
+from ortpkg.versions import is_outside, requirement_name
 
 
 class Gravity(StrEnum):
@@ -109,6 +110,19 @@ def _failed_backends(situation: Situation) -> Iterator[Complaint]:
             message=failure,
             remedy="install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again",
         )
+
+
+def _old_software(situation: Situation) -> Iterator[Complaint]:
+    for requirement in situation.requirements:
+        name = requirement_name(requirement)
+        installed = situation.software.get(name, "")
+        if installed and is_outside(installed, requirement):
+            yield Complaint(
+                check="unsupported-version",
+                gravity=Gravity.WARNING,
+                message=f"{name} {quoted(installed)[1:-1]} is installed; ortpkg needs {requirement}",
+                remedy=f"pip install {quoted(requirement)}",
+            )
 
 
 def _missing_libraries(situation: Situation) -> Iterator[Complaint]:
@@ -240,6 +254,7 @@ def _no_engine(situation: Situation) -> Iterator[Complaint]:
 CHECKS: tuple[Callable[[Situation], Iterator[Complaint]], ...] = (
     _overlapping_distributions,
     _failed_backends,
+    _old_software,
     _missing_libraries,
     _forbidden_device_files,
     _missing_device_files,

@@ -13,7 +13,7 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
 from ortpkg.package.executor_info import ORT
 from ortpkg.package.model_file import why_no_model
-from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo
+from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo, version_of
 from ortpkg.selection.verdict import Selection, Verdict
 from ortpkg.selection.wishes import backend_named
 
@@ -67,6 +67,11 @@ class ModelVariant:
     def constraints(self) -> Constraints:
         """What it needs of a machine, as the package states it."""
         return self.info.constraints
+
+    @property
+    def version(self) -> str | None:
+        """Its own version, where packages of several versions were merged, else the package's."""
+        return version_of(self.info, self._package)
 
     @property
     def metadata(self) -> Mapping[str, Any]:

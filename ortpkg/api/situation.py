@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 from ortpkg.api.devices import software_versions
@@ -56,6 +57,7 @@ class Situation:
         machine, ep_devices: what there is, and what execution providers offer on it.
         failures: backends and plug-ins that were left out, each with the reason.
         software: distribution → version.
+        requirements: what ortpkg needs of them where they are installed, e.g. "openvino>=2024.4".
         overlapping: distributions that install the same module ``onnxruntime``.
         plugins: what other distributions bring.
         missing: native library ("onnxruntime/capi/x.so") → libraries that it needs and that are not there.
@@ -70,6 +72,7 @@ class Situation:
     ep_devices: tuple[EpDevice, ...] = ()
     failures: tuple[str, ...] = ()
     software: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()
     overlapping: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
     missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -90,6 +93,7 @@ def gather() -> Situation:
         ep_devices=offer.ep_devices,
         failures=tuple(note for note in offer.notes if not note.startswith("several distributions")),
         software=software_versions(),
+        requirements=_requirements(),
         overlapping=overlapping if len(overlapping) > 1 else (),
         plugins=tuple(str(plugin) for plugin in installed_plugins().values()),
         missing=_missing(),
@@ -125,6 +129,15 @@ def _group_name(number: int) -> str:
         return grp.getgrgid(number).gr_name
     except (ImportError, KeyError):
         return str(number)
+
+
+def _requirements() -> tuple[str, ...]:
+    """Of ortpkg's own metadata, extras among them; without the marker that names the extra."""
+    try:
+        stated = metadata.requires("ortpkg") or []
+    except metadata.PackageNotFoundError:  # run from its source
+        return ()
+    return tuple(dict.fromkeys(each.partition(";")[0].strip() for each in stated))
 
 
 def _missing() -> dict[str, tuple[str, ...]]:

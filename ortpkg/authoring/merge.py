@@ -28,13 +28,15 @@ from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
 from ortpkg.errors import AuthoringError, ModelError, quoted
 from ortpkg.package.digests import is_within, list_files
 from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.frozen import freeze
 from ortpkg.package.hashing import Progress
-from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.package_info import VERSION_FACT, ComponentInfo, PackageFormat, PackageInfo, VariantInfo, version_of
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
 from ortpkg.package.sidecar import PIPELINE, SAMPLES
 from ortpkg.package.transaction import DocumentChange, PackageChange, commit_change, create_package
+from ortpkg.versions import is_same_version
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +53,8 @@ def merge(
 ) -> PackageInfo:
     """Brings the variants of ``second`` together with those of ``first``: at ``output``, or (None) into ``first``.
 
-    Components of the same name become one. The result has the format, the name and the description of ``first``. Every
+    Components of the same name become one. The result has the format, the name, the version and the description of
+    ``first``; variants of a ``second`` of another version keep it as a fact of theirs. Every
     file of both is re-hashed first. Where several components change in place, a reader at that moment may see one of
     them new and another one old; both are whole.
 
@@ -140,8 +143,9 @@ class _Merger:
 
     def _compare_packages(self) -> None:
         base, other = self._base, self._other
-        if base.version and other.version and base.version != other.version:
-            self._conflicts.append(f"the versions are {quoted(base.version)} and {quoted(other.version)}")
+        if self._has_other_version:
+            stays = f"stays {quoted(base.version)}" if base.version else "stays unstated"
+            self._notify(f"the version {stays}; variants of the other package keep {quoted(other.version)} as theirs")
         for what, ours, theirs in (("inputs", base.inputs, other.inputs), ("outputs", base.outputs, other.outputs)):
             shapes = [
                 [(value.name, value.type, value.shape and len(value.shape)) for value in each]
@@ -158,6 +162,12 @@ class _Merger:
         ):
             if stated != dropped and dropped:
                 self._notify(f"the {what} stays {quoted(stated)}; the other package's is {quoted(dropped)}")
+
+    @property
+    def _has_other_version(self) -> bool:
+        """Whether variants that join must say their version themselves."""
+        theirs, ours = self._other.version, self._base.version
+        return bool(theirs) and not is_same_version(theirs or "", ours or "")
 
     def _join_component(self, component: ComponentInfo) -> None:
         existing = self._base.component(component.name)
@@ -185,7 +195,9 @@ class _Merger:
         same = existing.variant(variant.name)
         if same is not None:
             if what := self._difference(same, variant):
-                self._conflicts.append(f"{label} is in both packages, and {what} differ")
+                ours, theirs = version_of(same, self._base), version_of(variant, self._other)
+                versions = f" (versions {quoted(ours)} and {quoted(theirs)})" if ours != theirs else ""
+                self._conflicts.append(f"{label} is in both packages, and {what} differ{versions}")
             return False
         check_new_name("variant", variant.name, [each.name for each in existing.variants])
         if reasons := _disagreement(existing, variant):
@@ -222,6 +234,8 @@ class _Merger:
 
     def _join_variant(self, component: str, variant: VariantInfo, place: VariantPlace, folder: str) -> None:
         entry = self._description.entry.components[component].variants[variant.name]
+        if self._has_other_version and VERSION_FACT not in entry.metadata:
+            entry = replace(entry, metadata=freeze({**entry.metadata, VERSION_FACT: self._other.version}))
         name = folder.rpartition("/")[2]
         if name != place.folder_name:
             entry = replace(entry, model_id=None if name == variant.name else name)

@@ -190,3 +190,13 @@ class PackageInfo:
 def until_nul(text: str) -> str:
     """``text`` as it arrives behind a C interface."""
     return text.partition("\0")[0]
+
+
+VERSION_FACT = "version"
+"""Key of a variant's metadata: its own version, where that is not the package's."""
+
+
+def version_of(variant: VariantInfo, package: PackageInfo) -> str | None:
+    """The variant's version: its own where it states one, else the package's; None where nobody states any (K24)."""
+    own = variant.metadata.get(VERSION_FACT)
+    return own if isinstance(own, str) and own else package.version

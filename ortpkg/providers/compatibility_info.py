@@ -8,16 +8,14 @@ rated, since options belong to a session. A device other than a CPU is told with
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.versions import is_same_minor, is_same_version, release_of
 
 _LONGEST_INFO = 4096
-_MINOR_PARTS = 2
-_VERSION = re.compile(r"\d+(?:\.\d+)*")
 _KINDS = {"CPU": DeviceType.CPU, "GPU": DeviceType.GPU, "NPU": DeviceType.NPU}
 
 
@@ -62,22 +60,11 @@ def rate_compatibility(
     if not devices or not all(_fits(device, fields["device"], fields["architecture"]) for device in devices):
         return CompiledModelCompatibility.UNSUPPORTED
     recorded, installed = fields["sdk"], release_of(version)
-    if recorded == installed:
+    if is_same_version(recorded, installed):
         return CompiledModelCompatibility.OPTIMAL
-    if takes_patches and minor_release_of(recorded) == minor_release_of(installed):
+    if takes_patches and is_same_minor(recorded, installed):
         return CompiledModelCompatibility.PREFER_RECOMPILATION
     return CompiledModelCompatibility.UNSUPPORTED
-
-
-def release_of(version: str) -> str:
-    """The release in a version text: "2026.4.1" of "2026.4.1-22982-e213a147257" and of "onnxruntime 2026.4.1"."""
-    found = _VERSION.search(version)
-    return found.group() if found else ""
-
-
-def minor_release_of(version: str) -> tuple[str, ...]:
-    """Major and minor version: ("2026", "4")."""
-    return tuple(release_of(version).split(".")[:_MINOR_PARTS])
 
 
 def _fits(device: HardwareDevice, text: str, architecture: str) -> bool:

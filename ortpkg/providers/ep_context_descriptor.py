@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ortpkg.errors import quoted
+from ortpkg.versions import is_same_version
 
 #: Longest text of a descriptor that is read; real ones have some dozens of characters.
 _LONGEST_TEXT = 4096
@@ -56,6 +57,7 @@ class ContextDescriptor:
 #: What differs between machines and times, in the order in which a mismatch is told. The digests belong to the source
 #: model, which a machine that only loads the context need not have.
 ENVIRONMENT_FIELDS: tuple[str, ...] = ("ep", "sdk_version", "driver_version", "device", "architecture", "options")
+_VERSION_FIELDS = frozenset({"sdk_version", "driver_version"})
 SOURCE_FIELDS: tuple[str, ...] = ("graph_digest", "weights_digest")
 
 _WORDS = {
@@ -90,7 +92,8 @@ def find_mismatch(
         before, now = getattr(recorded, name), getattr(needed, name)
         if name == "options":
             before, now = dict(before), dict(now)
-        if before != now:
+        is_same = is_same_version(before, now) if name in _VERSION_FIELDS else before == now
+        if not is_same:
             return ContextMismatch(field=name, recorded=_shown(before), needed=_shown(now))
     return None
 

@@ -20,6 +20,7 @@ from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory, installed
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS, Plugin, installed_plugins, load_plugin
 from ortpkg.providers.prepack_factory import PrepackEpFactory
+from ortpkg.versions import is_same_version
 
 #: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed onnxruntime.
 BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
@@ -75,7 +76,7 @@ def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory 
         return None
     if backend == "embedded" and not version:
         return factory
-    if not version or factory.version != version:
+    if not version or not is_same_version(factory.version, version):
         return None
     return factory if backend != "onnxruntime" or ep_name in _names_of_onnxruntime() else None
 

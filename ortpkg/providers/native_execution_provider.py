@@ -18,7 +18,7 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import to_model_proto
 from ortpkg.graph.types import ElementType, TensorType
-from ortpkg.providers.compatibility_info import compatibility_text, minor_release_of
+from ortpkg.providers.compatibility_info import compatibility_text
 from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry
@@ -36,6 +36,7 @@ from ortpkg.providers.native_group import check_weights, share_weights
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part, words_of
 from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.supported_subgraphs import supported_subgraphs
+from ortpkg.versions import is_same_minor, release_of
 
 _log = logging.getLogger(__name__)
 
@@ -277,7 +278,8 @@ class NativeExecutionProvider(CompilingProvider):
 
     def find_mismatch(self, recorded: ContextDescriptor, here: ContextDescriptor) -> ContextMismatch | None:
         """As always, but where the library takes them, contexts of a release with the same major and minor version."""
-        if self._library.traits.takes_patches and _minor(recorded) == _minor(here):
+        versions = (release_of(each.sdk_version) for each in (recorded, here))
+        if self._library.traits.takes_patches and is_same_minor(*versions):
             recorded = replace(recorded, sdk_version=here.sdk_version)
         return find_mismatch(recorded, here)
 
@@ -331,10 +333,6 @@ def _type_of(graph: Graph, value: str) -> object:
             return found
         current = current.parent
     return None
-
-
-def _minor(descriptor: ContextDescriptor) -> tuple[str, ...]:
-    return minor_release_of(descriptor.sdk_version)
 
 
 def _operator(node: Node) -> Operator:

@@ -13,6 +13,7 @@ from ortpkg.devices.architecture import runs_code_for
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.version import __version__
+from ortpkg.versions import is_same_version
 
 _KIND = "prepack"
 #: Equal to ``kernels.op_kernel.KERNEL_LAYOUT_VERSION``, which loads numpy. Contexts hold optimized graphs, so that it
@@ -46,7 +47,7 @@ def rate(devices: Sequence[HardwareDevice], info: str, *, version: str = __versi
         return CompiledModelCompatibility.UNSUPPORTED
     if not all(_fits(device, fields.get("architecture", "")) for device in devices) or not fields.get("architecture"):
         return CompiledModelCompatibility.UNSUPPORTED
-    if fields.get("version") != version:
+    if not is_same_version(fields.get("version", ""), version):
         return CompiledModelCompatibility.PREFER_RECOMPILATION
     return CompiledModelCompatibility.OPTIMAL
 

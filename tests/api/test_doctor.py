@@ -55,6 +55,15 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
     ("situation", "check", "gravity", "message", "remedy"),
     [
         (
+            _situation(
+                software={"openvino": "2023.3.0", "onnx": "1.19.0rc1"}, requirements=("openvino>=2024.4", "onnx>=1.18")
+            ),
+            "unsupported-version",
+            Gravity.WARNING,
+            "openvino 2023.3.0 is installed; ortpkg needs openvino>=2024.4",
+            "pip install 'openvino>=2024.4'",
+        ),
+        (
             _situation(overlapping=("onnxruntime", "ort-nightly")),
             "overlapping-onnxruntime",
             Gravity.ERROR,

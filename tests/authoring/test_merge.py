@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.diff import diff
 from ortpkg.authoring.merge import merge
@@ -17,7 +18,7 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, DigestMismatchError, Severity
 from ortpkg.package.digests import check_digests, compute_digests, dump_digests
-from ortpkg.package.package_info import PackageFormat, PackageInfo
+from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 
@@ -126,15 +127,49 @@ def test_all_contradictions_are_named_and_nothing_changes(tmp_path: Path, make_m
 
     assert str(refused.value).splitlines() == [
         "the packages contradict each other, and nothing was merged:",
-        "  the versions are '1' and '2'",
-        "  variant 'cpu' of component model 'model' is in both packages, and the models differ",
-        "  variant 'same' of component model 'model' is in both packages, and its constraints differ",
+        "  variant 'cpu' of component model 'model' is in both packages, and the models differ (versions '1' and '2')",
+        "  variant 'same' of component model 'model' is in both packages, and its constraints differ "
+        "(versions '1' and '2')",
         "  variant 'more' of component model 'model' cannot stand for the others: "
         + "; ".join(f"{what} has the rank 3 instead of 2" for what in ("input 'x'", "output 'y'")),
         "  the sample set 's' differs",
         "  the samples' file 'samples/in.npz' differs",
     ]
     assert content_of(a) == before
+
+
+@pytest.mark.requirement("K19", "K24")
+@pytest.mark.parametrize("form", ["universal", "metadata", "component"])
+def test_variants_of_two_versions_keep_each_its_own(tmp_path: Path, make_model: ModelMaker, form: str) -> None:
+    first = create(tmp_path / "1.0", [NewVariant.for_cpu(make_model("cpu"))], name="m", version="1.0", form=form).root
+    second = create(
+        tmp_path / "1.1", [NewVariant(model=make_model("npu"), ep="qnn")], name="m", version="1.1", form=form
+    ).root
+    told: list[str] = []
+
+    merge(first, second, notify=told.append)
+
+    package = ModelPackage(first)
+    assert package.version == "1.0"
+    variants = {each.name: each for each in package.component().variants}
+    assert {name: version_of(each, package.info) for name, each in variants.items()} == {"cpu": "1.0", "npu": "1.1"}
+    assert package.best_variant(variant="cpu").version == "1.0"
+    assert "the version stays '1.0'; variants of the other package keep '1.1' as theirs" in told
+    assert errors_of(first) == []
+    third = create(tmp_path / "1.2", [NewVariant(model=make_model("gpu"), ep="cuda")], name="m", version="1.2").root
+    merge(third, first, notify=lambda _: None)
+    variants = {each.name: each for each in ModelPackage(third).component().variants}
+    found = {name: version_of(each, ModelPackage(third).info) for name, each in variants.items()}
+    assert found == {"gpu": "1.2", "cpu": "1.0", "npu": "1.1"}
+    assert ModelPackage(third).select(profile="snapdragon-x-laptop", where={"version": "1.1"}).best is not None
+
+
+@pytest.mark.requirement("K19")
+def test_a_version_that_is_written_differently_is_no_other(tmp_path: Path, make_model: ModelMaker) -> None:
+    first = create(tmp_path / "a", [NewVariant.for_cpu(make_model("cpu"))], name="m", version="1.0").root
+    second = create(tmp_path / "b", [NewVariant(model=make_model("npu"), ep="qnn")], name="m", version="1.0.0").root
+    merge(first, second, notify=lambda _: None)
+    assert all("version" not in each.metadata for each in ModelPackage(first).component().variants)
 
 
 def test_samples_keep_the_tolerances_of_both(tmp_path: Path, make_model: ModelMaker) -> None:

@@ -1,0 +1,77 @@
+"""Versions of SDKs, drivers, packages and requirements, compared as Python's packaging compares them (PEP 440).
+
+A text that is no such version ("30.0.15.1179 (R512)", a build's hash) is compared as it stands. ``packaging`` is loaded
+only where two texts differ.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+_RELEASE = re.compile(r"\d+(?:\.\d+)*")
+_LONGEST_TEXT = 256
+_MINOR_PARTS = 2
+
+
+def parse_version(text: str) -> Version | None:
+    """The version that a text is; None where it is none."""
+    from packaging.version import InvalidVersion, Version  # 10 ms; most versions are equal letter by letter
+
+    if len(text) > _LONGEST_TEXT:
+        return None
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None
+
+
+def is_same_version(first: str, second: str) -> bool:
+    """Whether two texts mean the same version: "1.0" and "1.0.0" do, "1.0" and "1.0rc1" do not."""
+    if first == second:
+        return True
+    left, right = parse_version(first), parse_version(second)
+    return left is not None and left == right
+
+
+def is_same_minor(first: str, second: str) -> bool:
+    """Whether two versions have the same major and minor number; no version has that of another text."""
+    left, right = parse_version(first), parse_version(second)
+    if left is None or right is None:
+        return first == second
+    return (left.epoch, _minor(left)) == (right.epoch, _minor(right))
+
+
+def release_of(text: str) -> str:
+    """The release in a version text: "2026.4.1" of "2026.4.1-22982-e213a147257" and of "onnxruntime 2026.4.1"."""
+    found = _RELEASE.search(text)
+    return found.group() if found else ""
+
+
+def is_outside(version: str, requirement: str) -> bool:
+    """Whether an installed version is none that a requirement ("openvino>=2024.4") allows; False where none can tell."""
+    from packaging.requirements import InvalidRequirement, Requirement  # as above
+
+    found = parse_version(version)
+    try:
+        return found is not None and not Requirement(requirement).specifier.contains(found, prereleases=True)
+    except InvalidRequirement:
+        return False
+
+
+def requirement_name(requirement: str) -> str:
+    """The distribution that a requirement is about, in lower case with dashes; "" for what is none."""
+    from packaging.requirements import InvalidRequirement, Requirement  # as above
+    from packaging.utils import canonicalize_name
+
+    try:
+        return str(canonicalize_name(Requirement(requirement).name))
+    except InvalidRequirement:
+        return ""
+
+
+def _minor(version: Version) -> tuple[int, ...]:
+    return (*version.release, 0)[:_MINOR_PARTS]
