@@ -52,7 +52,7 @@ def release_of(text: str) -> str:
 
 
 def is_outside(version: str, requirement: str) -> bool:
-    """Whether an installed version is none that a requirement ("openvino>=2024.4") allows; False where none can tell."""
+    """Whether a version is none that a requirement ("openvino>=2024.4") allows; False where that cannot be told."""
     from packaging.requirements import InvalidRequirement, Requirement  # as above
 
     found = parse_version(version)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from ortpkg.authoring.contents import ContentKey
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, read_model_weights
-from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES, whole_file
+from ortpkg.authoring.shared_folder import CHECKSUM_FOLDER, SMALLEST_SHARED_NBYTES, whole_file
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.errors import quoted
 from ortpkg.package.composed_file import FileRange
 from ortpkg.package.findings import listed
+from ortpkg.package.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
 
@@ -74,6 +75,23 @@ def read_component_folders(
         else _unchangeable(folder)
         for folder in folders
     ]
+
+
+def own_folder(package: PackageInfo, component: ComponentInfo, document: ComponentDocument) -> VariantFolder | None:
+    """The component's own folder with the models that lie in it, for others to join; None where none may.
+
+    That is ``models/<component>/``: what is declared in manifest.json alone has no folder of its own.
+    """
+    path = component.directory
+    if path == package.root or path.parent != package.root / MODELS:
+        return None
+    if any(variant.directory.is_relative_to(path / CHECKSUM_FOLDER) for variant in component.variants):
+        return None  # a variant of that name
+    variants = [variant for variant in component.variants if variant.directory == path]
+    if not variants:
+        return VariantFolder(path=path, variants=(), models=())
+    folder = _read_folder(path, variants, document)
+    return None if folder.why_not_host or folder.why_not_editable else folder
 
 
 def _read_folder(path: Path, variants: list[VariantInfo], document: ComponentDocument) -> VariantFolder:

@@ -98,9 +98,10 @@ def dedup(
     Args:
         root: the package.
         layout: "common-directory"; "shared-weights": what is shared lies in ``shared_weights/<SHA-256>/model.data`` in
-            that folder; or "shared-assets": in ``shared_assets/sha256-<hex>/`` of a package of the component
-            generation, for variants that have all their weights in common. Such models need the session option that
-            the package states for them, and do not load by their path alone.
+            the component's folder, ``models/<component>/``, with the models that share beside; or "shared-assets": in
+            ``shared_assets/sha256-<hex>/`` of a package of the component generation, for variants that have all their
+            weights in common. Such models need the session option that the package states for them, and do not load by
+            their path alone.
         externalize_nbytes: weights of that size and more in the ONNX files themselves (at least 1024) are shared too.
         dry_run: only say what would be done.
         progress: called with (file, bytes done, bytes in total) while files are read and copied.

@@ -30,6 +30,7 @@ from ortpkg.package.digests import is_within, list_files
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.frozen import freeze
 from ortpkg.package.hashing import Progress
+from ortpkg.package.metadata_format import OWN_FOLDER
 from ortpkg.package.package_info import VERSION_FACT, ComponentInfo, PackageFormat, PackageInfo, VariantInfo, version_of
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
@@ -39,6 +40,8 @@ from ortpkg.package.transaction import DocumentChange, PackageChange, commit_cha
 from ortpkg.versions import is_same_version
 
 logger = logging.getLogger(__name__)
+
+_TOGETHER = "shared"
 
 
 def merge(
@@ -219,12 +222,14 @@ class _Merger:
 
     def _free_folder(self, existing: ComponentInfo | None, component: str, place: VariantPlace) -> str:
         """The folder for a joining variant, relative to the root: one that is not there yet."""
-        name = place.folder_name
+        # Models in the component's own folder, with weights that they share, stay together in one.
+        wanted = _TOGETHER if place.folder_name == OWN_FOLDER else place.folder_name
+        name = wanted
         attempt = 1
         taken = {path.casefold() for path in self._taken(existing, component)}
         while name.casefold() in taken:
             attempt += 1
-            name = f"{place.folder_name}-{attempt}"
+            name = f"{wanted}-{attempt}"
         return variant_folder(self._base, component, name)
 
     def _taken(self, existing: ComponentInfo | None, component: str) -> list[str]:
@@ -245,9 +250,13 @@ class _Merger:
     def _join_other_files(self, sidecars: MergedSidecars) -> None:
         """Everything that belongs to no variant: shared assets, a README, samples' arrays."""
         known = {*self._description.documents, PIPELINE, SAMPLES, *sidecars.sources}
+        places = self._description.places.values()
+        brought = (source for place in places if place.takes_files for source in place.brings.values())
+        known |= {_relative(self._other, source) for source in brought}
         folders = [
             place.folder if place.moves is None else _relative(self._other, place.moves)
-            for place in self._description.places.values()
+            for place in places
+            if not place.takes_files
         ]
         for path in list_files(self._other.root):
             if path in known or is_within(path, folders):

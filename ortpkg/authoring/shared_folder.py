@@ -72,9 +72,15 @@ class SharedFolder:
         new_files: what has to be written for those who have joined, relative to the folder.
     """
 
-    def __init__(self, path: Path, keys: Mapping[FileRange, ContentKey]) -> None:
-        """``keys`` has every range of the models that stay or join, whole opaque files and whole context files."""
+    def __init__(
+        self, path: Path, keys: Mapping[FileRange, ContentKey], *, prefers_variant_names: bool = False
+    ) -> None:
+        """``keys`` has every range of the models that stay or join, whole opaque files and whole context files.
+
+        ``prefers_variant_names``: models that join are called after their variants, else as they are, where they can.
+        """
         self.path = path
+        self.prefers_variant_names = prefers_variant_names
         self.new_files: dict[str, ComposedFile] = {}
         self._keys = keys
         self._names = {_folded(entry.name) for entry in path.iterdir()}
@@ -189,7 +195,8 @@ class _Placing:
         self._model = model
         self._smallest_embedded_nbytes = smallest_embedded_nbytes
         self._stays_in_folder = model.folder == folder.path
-        names = (model.path.name, f"{variant}.onnx", "model.onnx")
+        own_name = f"{variant}.onnx"
+        names = [own_name] if folder.prefers_variant_names else [model.path.name, own_name, "model.onnx"]
         self._joined = JoinedModel(model=model, model_file=folder.free_name(*names))
         self._places: list[tuple[StoredTensor, Place]] = []
         self._private: list[StoredTensor] = []

@@ -16,6 +16,7 @@ from pathlib import Path
 from ortpkg.authoring.component_folders import (
     VariantFolder,
     embedded_tensors,
+    own_folder,
     ranges_of,
     read_component_folders,
     shareable_contents,
@@ -32,10 +33,11 @@ _MAPPING_ALIGNMENT = 4096
 
 
 class SharedLayout(StrEnum):
-    """Where shared data lies in the folder of the variants that share it.
+    """Where shared data lies.
 
-    COMMON_DIRECTORY: where the host has it already.
-    SHARED_WEIGHTS: in ``shared_weights/<SHA-256 of the file>/model.data``, a file per set of users.
+    COMMON_DIRECTORY: in the folder of one of the variants, where that has it already.
+    SHARED_WEIGHTS: in ``shared_weights/<SHA-256 of the file>/model.data`` in the component's folder, a file per set of
+        users; the models that share come to lie in the component's folder, too.
     SHARED_ASSETS: not in such a folder, but in a shared asset of the package (``asset_sharing.py``).
     """
 
@@ -122,18 +124,27 @@ def plan_component(
     """Plans one component. ModelError where a model of it is damaged: then nothing can be said about its weights."""
     document = ComponentDocument(package, component)
     folders = read_component_folders(package, component, document)
+    own = own_folder(package, component, document) if options.layout is SharedLayout.SHARED_WEIGHTS else None
+    if own is not None:
+        folders = [own, *(folder for folder in folders if folder.path != own.path)]
     models = [model for folder in folders for model in folder.models]
     keys = read_contents(ranges_of(models, options.smallest_embedded_nbytes), progress=progress)
-    planner = _Planner(folders, keys, options)
+    planner = _Planner(folders, keys, options, own)
     groups = tuple(planner.plan())
     return ComponentPlan(component=component, document=document, groups=groups, left_out=planner.left_out)
 
 
 class _Planner:
     def __init__(
-        self, folders: Sequence[VariantFolder], keys: Mapping[FileRange, ContentKey], options: SharingOptions
+        self,
+        folders: Sequence[VariantFolder],
+        keys: Mapping[FileRange, ContentKey],
+        options: SharingOptions,
+        own: VariantFolder | None,
     ) -> None:
+        """``own``: the component's folder, which is the host of all that share; None: one of them is."""
         self._folders = folders
+        self._own = own
         self._keys = keys
         self._options = options
         self._contents = {folder.path: self._contents_of(folder) for folder in folders}
@@ -141,6 +152,8 @@ class _Planner:
 
     def plan(self) -> list[SharingGroup]:
         """The groups that save bytes, chosen greedily: the host with the most to share first."""
+        if self._own is not None:
+            return self._plan_own(self._own)
         groups = []
         remaining = list(self._folders)
         hosts = [folder for folder in remaining if folder.models and not folder.why_not_host]
@@ -157,6 +170,18 @@ class _Planner:
                 gone |= {folder.path for folder, _ in group.joined}
             remaining = [folder for folder in remaining if folder.path not in gone]
             hosts = [folder for folder in hosts if folder.path not in gone]
+        self._explain_left_out(groups)
+        return groups
+
+    def _plan_own(self, own: VariantFolder) -> list[SharingGroup]:
+        """One group, around the component's own folder: of all folders that have something in common."""
+        others = [folder for folder in self._folders if folder is not own and not folder.why_not_movable]
+        owners = Counter(key for folder in (own, *others) for key in self._contents[folder.path])
+        movers = [folder for folder in others if any(owners[key] > 1 for key in self._contents[folder.path])]
+        builder = GroupBuilder(own, self._keys, self._options)
+        group = builder.build(movers)
+        self.left_out |= builder.left_out
+        groups = [group] if group.saved_nbytes > 0 else []
         self._explain_left_out(groups)
         return groups
 
@@ -226,7 +251,9 @@ class GroupBuilder:
         self._host = host
         self._keys = keys
         self._options = options
-        self._shared = SharedFolder(host.path, keys)
+        self._shared = SharedFolder(
+            host.path, keys, prefers_variant_names=options.layout is SharedLayout.SHARED_WEIGHTS
+        )
         self._group = SharingGroup(host=host)
 
     def build(self, movers: Sequence[VariantFolder]) -> SharingGroup:

@@ -16,7 +16,7 @@ from ortpkg.authoring.variant_files import data_files
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.digests import list_files
 from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER
-from ortpkg.package.metadata_format import MODELS
+from ortpkg.package.metadata_format import MODELS, OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
 
@@ -43,8 +43,9 @@ class VariantPlace:
 
     @property
     def folder_name(self) -> str:
-        """The last part of the folder's path."""
-        return PurePosixPath(self.folder).name
+        """What a document calls it: the last part of its path, or "." for the component's own folder."""
+        path = PurePosixPath(self.folder)
+        return OWN_FOLDER if path.parent == PurePosixPath(MODELS) else path.name
 
 
 def place_variants(package: PackageInfo, form: PackageFormat) -> dict[tuple[str, str], VariantPlace]:
@@ -70,6 +71,9 @@ def _folders(package: PackageInfo, component: ComponentInfo) -> Iterator[tuple[V
         if variant.directory.parent == base and not _holds_others(package, variant)
     }
     for variant in component.variants:
+        if variant.directory == base:  # weights that are shared by checksum lie there, and the models that need them
+            yield variant, OWN_FOLDER
+            continue
         sharing = [each for each in component.variants if each.directory == variant.directory]
         is_alone = len(sharing) == 1 or _holds_others(package, variant)
         name = variant.name if is_alone else variant.directory.name
@@ -88,7 +92,7 @@ def _holds_others(package: PackageInfo, variant: VariantInfo) -> bool:
 
 
 def _place(package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bool) -> VariantPlace:
-    folder = f"{MODELS}/{variant.component_name}/{name}"
+    folder = f"{MODELS}/{variant.component_name}" + ("" if name == OWN_FOLDER else f"/{name}")
     if not variant.directory.is_relative_to(package.root):
         raise AuthoringError(f"variant {quoted(variant.name)} lies outside of the package, in an installed one")
     takes_files = _holds_others(package, variant)

@@ -17,7 +17,7 @@ from ortpkg.authoring.document_edits import checked_document
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.documents import parse_document
 from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
-from ortpkg.package.metadata_format import MANIFEST, MODELS
+from ortpkg.package.metadata_format import MANIFEST, MODELS, OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.transaction import DocumentChange
 
@@ -125,8 +125,9 @@ class ComponentDocument:
         return kind == (_NEWER if self._package.format is PackageFormat.COMPONENT else _OLDER)
 
     def _place_older(self, name: str, body: dict[str, Any], place: ModelFilePlace) -> None:
-        folder = place.folder.name
-        if place.folder.parent != self._package.root / MODELS / self._component.name:
+        own = self._package.root / MODELS / self._component.name
+        folder = OWN_FOLDER if place.folder == own else place.folder.name
+        if own not in (place.folder, place.folder.parent):
             raise AuthoringError(f"{quoted(place.folder)} is not a folder of component {quoted(self._component.name)}")
         variant = self._component.variant(name)
         key = "file" if "file" in body and not body.get("model_file") else "model_file"

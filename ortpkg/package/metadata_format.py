@@ -133,6 +133,10 @@ def read_component_root(
     return _ComponentReader(resolver.root.name, "", resolver, found, limits, plain).read({})
 
 
+OWN_FOLDER = "."
+"""As a ``model_id``: the variant's folder is the component's own."""
+
+
 def sanitize_model_id(model_id: str) -> str:
     """The folder's name that onnxruntime derives from a ``model_id``: ``phi4-cpu:1`` gives ``phi4-cpu_1``."""
     return _NOT_IN_FOLDER_NAMES.sub("_", model_id)
@@ -307,7 +311,7 @@ class _ComponentReader:
         body = _merge_bodies([declaration.body for declaration in declarations])
         model_id = body.get("model_id")
         folder = sanitize_model_id(model_id) if model_id else name
-        if reason := why_not_a_name(folder):
+        if folder != OWN_FOLDER and (reason := why_not_a_name(folder)):
             what = "model_id" if model_id else "variant"
             message = f"{what} {quoted(model_id or name)} {reason}"
             remedy = "use a name that every operating system allows, or name the folder in model_id"

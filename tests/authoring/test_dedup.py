@@ -107,7 +107,7 @@ def test_equal_tensors_in_differently_packed_files_are_stored_once(tmp_path: Pat
     assert not (root / "models/model/b").exists()
 
 
-@pytest.mark.requirement("K23")
+@pytest.mark.requirement("K01", "K23")
 def test_shared_weights_are_addressed_by_checksum_where_that_is_asked_for(tmp_path: Path) -> None:
     models = {
         "a": make_model(tmp_path / "a", WEIGHTS),
@@ -118,9 +118,9 @@ def test_shared_weights_are_addressed_by_checksum_where_that_is_asked_for(tmp_pa
     deduplicated(root, layout="shared-weights")
 
     shared = next(path for path in files_of(root) if "shared_weights" in path)
-    _, _, checksum, name = shared.split("/")
+    folder, checksum, name = shared.split("/")
     recorded = json.loads((root / "digests.json").read_bytes())["files"][f"models/model/{shared}"]
-    assert name == "model.data"
+    assert (folder, name) == ("shared_weights", "model.data")
     assert recorded["digests"] == [checksum]
     assert len(files_of(root)) == 5  # two models, a data file of each, and the shared one
 

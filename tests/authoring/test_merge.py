@@ -125,11 +125,11 @@ def test_all_contradictions_are_named_and_nothing_changes(tmp_path: Path, make_m
     with pytest.raises(AuthoringError) as refused:
         merge(a, b, notify=lambda _: None)
 
+    versions = "(versions '1' and '2')"
     assert str(refused.value).splitlines() == [
         "the packages contradict each other, and nothing was merged:",
-        "  variant 'cpu' of component model 'model' is in both packages, and the models differ (versions '1' and '2')",
-        "  variant 'same' of component model 'model' is in both packages, and its constraints differ "
-        "(versions '1' and '2')",
+        "  variant 'cpu' of component model 'model' is in both packages, and the models differ " + versions,
+        f"  variant 'same' of component model 'model' is in both packages, and its constraints differ {versions}",
         "  variant 'more' of component model 'model' cannot stand for the others: "
         + "; ".join(f"{what} has the rank 3 instead of 2" for what in ("input 'x'", "output 'y'")),
         "  the sample set 's' differs",
