@@ -155,7 +155,9 @@ def _session(
     from ortpkg.session.inference_session import InferenceSession
 
     name = CPU_EP if ep is None else ep_named(ep, all_known_names())
-    return InferenceSession(model, options, [name], backend=None if backend == "auto" else backend)
+    return InferenceSession(
+        model, options, [name], backend=None if backend == "auto" else backend, enable_fallback=False
+    )
 
 
 def _best_of_package(

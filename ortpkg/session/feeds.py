@@ -1,6 +1,6 @@
 """Checks what a caller feeds against what the model declares, and brings it into the engine's form.
 
-Tensors must be numpy arrays (or numpy scalars), as in onnxruntime; lists serve sequences and tensors of strings.
+Tensors are numpy arrays (or numpy scalars), OrtValues, or lists of what numpy makes an array of, as in onnxruntime.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ortpkg.errors import InvalidFeedError, UsageError, quoted
 from ortpkg.graph.types import ElementType, MapType, OptionalType, SequenceType, TensorType, ValueType, numpy_dtype
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.session.node_args import NodeArg
+from ortpkg.session.ort_value import OrtValue
 
 _MOST_NAMES_SHOWN = 10
 _LEFT_OUT = object()
@@ -155,6 +156,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
+    if isinstance(value, OrtValue):
+        value = value.value
     if isinstance(declared, OptionalType):
         return None if value is None else _checked(name, declared.element, value)
     if isinstance(declared, TensorType):
@@ -171,6 +174,8 @@ def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
 def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
     if declared.element_type is ElementType.STRING:
         return _checked_strings(name, declared, value)
+    if type(value) is list:
+        value = _array_of_list(name, declared, value)
     if not isinstance(value, np.ndarray | np.generic):
         raise _wrong(name, f"a numpy array of {declared}", f"a {type(value).__name__}")
     array = np.asarray(value)
@@ -185,16 +190,32 @@ def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 
 
+def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
+    """Numbers of a list as the declared type, where that loses no fractions."""
+    try:
+        array = np.array(value)
+    except ValueError as error:  # lists of different lengths
+        raise _wrong(name, f"a list of {declared}", f"no rectangular list ({error})") from error
+    if declared.element_type is ElementType.UNDEFINED:
+        return array
+    dtype = numpy_dtype(declared.element_type)
+    if array.size and (array.dtype.kind not in "biufc" or (array.dtype.kind in "fc" and dtype.kind in "biu")):
+        raise _wrong(name, f"a list of {declared}", f"a list of numpy {array.dtype}")
+    return array.astype(dtype)
+
+
 def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
     if array.dtype.kind not in "USO":
         raise _wrong(name, str(declared), f"numpy {array.dtype}")
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8")
-    array = array.astype(object)
-    for text in array.flat:
-        if not isinstance(text, str):
-            raise _wrong(name, str(declared), f"an element of type {type(text).__name__}")
+    array = array.astype(object)  # a copy
+    for place, element in enumerate(array.flat):
+        if isinstance(element, int | float | np.generic):
+            array.flat[place] = str(element)
+        elif not isinstance(element, str):
+            raise _wrong(name, str(declared), f"an element of type {type(element).__name__}")
     _check_shape(name, declared, array)
     return array
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,8 @@ from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
-from ortpkg.errors import ExecutionProviderError, OrtpkgError, SessionError, UsageError, quoted
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import ExecutionProviderError, SessionError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model_file import ModelSource
@@ -32,11 +33,15 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.session.added_transformers import added_transformers
-from ortpkg.session.default_providers import default_ep_names, may_do_without, stated_ep_names
+from ortpkg.session.async_runs import AsyncCallback, AsyncRuns
+from ortpkg.session.caller_warnings import warn_caller
+from ortpkg.session.default_providers import may_do_without
+from ortpkg.session.environment import global_thread_pool_sizes
 from ortpkg.session.feeds import FeedCheck, check_output_names
 from ortpkg.session.lora_adapter import fed_with_adapters
 from ortpkg.session.model_loading import load_for_session
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
+from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
 from ortpkg.session.options import (
     BACKEND_ENTRY,
     ExecutionMode,
@@ -45,30 +50,24 @@ from ortpkg.session.options import (
     check_limits,
     check_session_options,
 )
-from ortpkg.session.ort_value import IOBinding, OrtValue
 from ortpkg.session.placement import Placement, create_placement
 from ortpkg.session.provider_list import (
     ProviderName,
-    create_default_providers,
-    create_execution_providers,
     register_execution_providers,
     requested_ep_names,
 )
 from ortpkg.session.session_plan import SessionPlan, describe_plan
+from ortpkg.session.session_providers import ProviderRequest, create_session_providers
 from ortpkg.session.session_state import SessionState, abandon_generating_groups, create_session_state
 from ortpkg.session.thread_choice import ThreadChoice
 
-#: Called with the outputs, the caller's data, and an error text that is "" where the run succeeded.
-AsyncCallback = Callable[[Sequence[Value], Any, str], None]
+_log = logging.getLogger(__name__)
 
 #: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened them.
 ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
-#: Whether the current thread is one that ``run_async`` calls back from; such a thread cannot wait for itself.
-_calling_back = threading.local()
 
-
-class InferenceSession:
+class InferenceSession(OnnxruntimeSurface):
     """A model that is ready to run. Any number of threads may run it at the same time."""
 
     def __init__(
@@ -84,6 +83,8 @@ class InferenceSession:
         check_contexts: ContextCheck | None = None,
         transformers: Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]] | None = None,
         is_confined: bool = False,
+        enable_fallback: bool = True,
+        **ignored: Any,
     ) -> None:
         """Loads, partitions and plans a model.
 
@@ -91,8 +92,9 @@ class InferenceSession:
             path_or_bytes: a model file, or a serialized model.
             sess_options: copied; later changes have no effect.
             providers: execution providers in order of priority, names or (name, options); the embedded CPU provider
-                is added last. None: what ``ORTPKG_PROVIDERS`` names, else all that this machine supports, in the
-                built-in order (docs/adr/0021-default-providers.md).
+                is added last. None: those of the options, else what ``ORTPKG_PROVIDERS`` names, else all that this
+                machine supports, in the built-in order (docs/adr/0021-default-providers.md). One that is not here is
+                left out, with a warning.
             provider_options: options by position, where ``providers`` are plain names.
             backend: what provides the named providers here ("embedded", "openvino", "onnxruntime", a plug-in's name);
                 None: the config entry ``ortpkg.backend``, else the first that has them.
@@ -107,14 +109,36 @@ class InferenceSession:
                 of that level (docs/transformers.md).
             is_confined: whether external data behind symbolic links that belong to you stays unread, too, since the
                 model comes from a stranger's package. Links of a model cache are always followed.
+            enable_fallback: where ``providers`` cannot be had, or one of them fails in a run, warn and use the CPU.
+                Has no effect beside ``backend`` or ``ep_devices``: what these name is used, or it is an error.
+            ignored: keywords of onnxruntime that mean nothing here, or that nobody knows; a line of the log names them.
 
         Raises:
             LimitExceededError: isolated, the model took more to load than the options' limits allow.
             ModelError, ExecutionProviderError, SessionError: see their subclasses.
         """
-        self._options = copy.deepcopy(sess_options) if sess_options is not None else SessionOptions()
-        entries = self._options.config_entries
-        backend = backend if backend is not None else entries.get(BACKEND_ENTRY)
+        if ignored:
+            _log.warning("InferenceSession ignores the keywords %s", ", ".join(map(quoted, ignored)))
+        self._options = _effective(sess_options)
+        self._source = path_or_bytes
+        self._remake = partial(
+            InferenceSession,
+            isolate=isolate,
+            check_contexts=check_contexts,
+            transformers=transformers,
+            is_confined=is_confined,
+            enable_fallback=False,
+        )
+        backend = backend if backend is not None else self._options.config_entries.get(BACKEND_ENTRY)
+        request = ProviderRequest(
+            providers=providers,
+            provider_options=provider_options,
+            ep_devices=ep_devices,
+            backend=backend,
+            falls_back=bool(enable_fallback),
+            isolation=self._load_limits() if isolate else None,
+        )
+        self._falls_back = bool(enable_fallback) and request.is_by_name
         try:
             check_session_options(self._options)
             added = added_transformers(transformers)
@@ -122,16 +146,7 @@ class InferenceSession:
             judged = None if check_contexts is None else _judged_contexts(model.graph, check_contexts)
             self._profiler = Profiler() if self._options.enable_profiling else None
             start_ns = time.perf_counter_ns()
-            isolation = self._load_limits() if isolate else None
-            if not providers and ep_devices is None and backend is None:
-                providers = stated_ep_names()
-            is_default = not providers and ep_devices is None and backend is None
-            if is_default:
-                created = create_default_providers(default_ep_names(self._options), isolation=isolation)
-            else:
-                created = create_execution_providers(
-                    providers, provider_options, ep_devices, backend, isolation=isolation
-                )
+            created, is_default = create_session_providers(request, self._options)
         except BaseException as error:  # whatever it is, the session group that this session is of fails with it
             abandon_generating_groups(self._options, requested_ep_names(providers, ep_devices, backend), error)
             raise
@@ -163,7 +178,7 @@ class InferenceSession:
         self._output_names = [declared.name for declared in self._outputs]
         self._metadata = model_metadata(model)
         self._thread_choice = ThreadChoice() if _leaves_threads_to_us(self._options) else None
-        self._async_threads: ThreadPoolExecutor | None = None
+        self._async_runs = AsyncRuns()
         self._lock = threading.Lock()
         self._is_closed = False
         if self._profiler is not None:
@@ -186,6 +201,19 @@ class InferenceSession:
             LimitExceededError: the run passed its memory limit or its time.
             CancelledError: ``run_options.terminate`` was set.
         """
+        try:
+            return self._run(output_names, input_feed, run_options)
+        except ExecutionProviderError as error:
+            if not self._falls_back:
+                raise
+            warn_caller(f"{error}; the session falls back to {CPU_EP} (disable_fallback makes this an error)")
+        self.set_providers([CPU_EP])
+        self._falls_back = False  # once
+        return self._run(output_names, input_feed, run_options)
+
+    def _run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+    ) -> list[Value]:
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
         if run_options is not None and run_options.active_adapters:
@@ -251,48 +279,32 @@ class InferenceSession:
     ) -> None:
         """Runs in the background; ``callback(outputs, user_data, error)`` is called from another thread when done."""
         self._check_open()
-        with self._lock:
-            if self._async_threads is None:
-                self._async_threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
-            threads = self._async_threads
-        threads.submit(self._run_and_call, output_names, input_feed, callback, user_data, run_options)
+        self._async_runs.submit(partial(self.run, output_names, input_feed, run_options), callback, user_data)
 
-    def _run_and_call(
+    # --- providers ---------------------------------------------------------------------------------------------------
+
+    def set_providers(
         self,
-        output_names: Sequence[str] | None,
-        input_feed: Mapping[str, Any],
-        callback: AsyncCallback,
-        user_data: Any,
-        run_options: RunOptions | None,
+        providers: Sequence[ProviderName] | None = None,
+        provider_options: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
-        _calling_back.is_true = True  # this thread belongs to the pool, for good
-        try:
-            results = self.run(output_names, input_feed, run_options)
-        except Exception as error:  # noqa: BLE001 - nobody else sees it: the caller waits for the callback
-            callback([], user_data, str(error) if isinstance(error, OrtpkgError) else repr(error))
-        else:
-            callback(results, user_data, "")
+        """Makes the session anew with other providers, from its model and options as they are now.
 
-    def io_binding(self) -> IOBinding:
-        """A new, empty binding of inputs and outputs."""
-        return IOBinding(self)
+        Runs under way end first. Where the session cannot be made, what is raised leaves this one as it was.
+        """
+        self._check_open()
+        made = self._remake(self._source, self._options, providers, provider_options)
+        own = {name: self.__dict__[name] for name in ("_falls_back", "_lock", "_async_runs")}
+        self._release()
+        self.__dict__.update(made.__dict__ | own)
 
-    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Runs on bound inputs, into bound outputs."""
-        names = iobinding.output_names
-        if not names:
-            raise UsageError("no output is bound; bind at least one before the run")
-        iobinding.take_results(self.run(names, iobinding.inputs, run_options))
+    def disable_fallback(self) -> None:
+        """An execution provider that fails in a run is an error from now on."""
+        self._falls_back = False
 
-    def run_with_ort_values(
-        self,
-        output_names: Sequence[str] | None,
-        input_dict_ort_values: Mapping[str, OrtValue],
-        run_options: RunOptions | None = None,
-    ) -> list[OrtValue]:
-        """:meth:`run` with OrtValues in and out."""
-        feeds = {name: ortvalue.value for name, ortvalue in input_dict_ort_values.items()}
-        return [OrtValue(result) for result in self.run(output_names, feeds, run_options)]
+    def enable_fallback(self) -> None:
+        """An execution provider that fails in a run makes the session use the CPU instead, once, with a warning."""
+        self._falls_back = True
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -366,8 +378,11 @@ class InferenceSession:
             if self._is_closed:
                 return
             self._is_closed = True
-        if self._async_threads is not None:
-            self._async_threads.shutdown(wait=not getattr(_calling_back, "is_true", False))
+        self._async_runs.shutdown()
+        self._release()
+
+    def _release(self) -> None:
+        """Gives back what the session holds, when the runs under way have ended."""
         self._state.close()
         for provider in dict.fromkeys(self._providers):
             provider.close()
@@ -383,6 +398,15 @@ class InferenceSession:
     def _check_open(self) -> None:
         if self._is_closed:
             raise SessionError("the session is closed")
+
+
+def _effective(stated: SessionOptions | None) -> SessionOptions:
+    """A copy of a caller's options, with the process's numbers of threads where the session is to share these."""
+    options = copy.deepcopy(stated) if stated is not None else SessionOptions()
+    shared = None if options.use_per_session_threads else global_thread_pool_sizes()
+    if shared is not None:
+        options.intra_op_num_threads, options.inter_op_num_threads = shared
+    return options
 
 
 def _judged_contexts(graph: Graph, check_contexts: ContextCheck) -> Mapping[Path, MappedContext] | None:

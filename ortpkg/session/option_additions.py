@@ -45,8 +45,7 @@ class OptionAdditions(KnownAttributesOnly):
     _shared_initializers: dict[str, OrtValue] = field(default_factory=dict, repr=False, compare=False)
     _external_initializers: dict[str, OrtValue] = field(default_factory=dict, repr=False, compare=False)
     _external_files: dict[str, memoryview] = field(default_factory=dict, repr=False, compare=False)
-    _providers: list[tuple[str, dict[str, str]]] = field(default_factory=list, repr=False)
-    _provider_devices: list[tuple[tuple[EpDevice, ...], dict[str, str]]] = field(default_factory=list, repr=False)
+    _providers: list[tuple[str, tuple[EpDevice, ...], dict[str, str]]] = field(default_factory=list, repr=False)
     _load_cancellation: _Flag = field(default_factory=_Flag, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -157,7 +156,7 @@ class OptionAdditions(KnownAttributesOnly):
                 ep_name=provider_name,
             )
         self._check_is_new(factory.ep_name)
-        self._providers.append((factory.ep_name, _texts(provider_options)))
+        self._providers.append((factory.ep_name, (), _texts(provider_options)))
 
     def add_provider_for_devices(
         self, ep_devices: Sequence[EpDevice | OrtEpDevice], provider_options: Mapping[str, str] | None = None
@@ -174,26 +173,20 @@ class OptionAdditions(KnownAttributesOnly):
                 key="ep_devices",
             )
         self._check_is_new(devices[0].ep_name)
-        self._provider_devices.append((devices, _texts(provider_options)))
+        self._providers.append((devices[0].ep_name, devices, _texts(provider_options)))
 
     def has_providers(self) -> bool:
         """Whether any execution provider was added."""
-        return bool(self._providers or self._provider_devices)
+        return bool(self._providers)
 
     def _check_is_new(self, ep_name: str) -> None:
-        known = {name for name, _ in self._providers} | {devices[0].ep_name for devices, _ in self._provider_devices}
-        if ep_name in known:
+        if ep_name in {name for name, _, _ in self._providers}:
             raise InvalidSessionOptionError(f"{ep_name} was added before", key=ep_name)
 
     @property
-    def requested_providers(self) -> tuple[tuple[str, Mapping[str, str]], ...]:
-        """The execution providers that were added by name, with their options."""
+    def requested_providers(self) -> tuple[tuple[str, tuple[EpDevice, ...], Mapping[str, str]], ...]:
+        """The execution providers that were added, in order: name, devices (none: by name), options."""
         return tuple(self._providers)
-
-    @property
-    def requested_devices(self) -> tuple[tuple[tuple[EpDevice, ...], Mapping[str, str]], ...]:
-        """The devices that were added, those of one execution provider together, with its options."""
-        return tuple(self._provider_devices)
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 

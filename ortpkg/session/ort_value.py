@@ -17,7 +17,7 @@ from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.session.node_args import NodeArg
 
 if TYPE_CHECKING:
-    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
 
 _CPU = "cpu"
 
@@ -36,11 +36,17 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_shape_and_type(
-        cls, shape: Sequence[int], element_type: npt.DTypeLike, device_type: str = _CPU, device_id: int = 0
+        cls,
+        shape: Sequence[int],
+        element_type: npt.DTypeLike | int,
+        device_type: str = _CPU,
+        device_id: int = 0,
+        vendor_id: int = -1,  # noqa: ARG003 - the CPU's is any
     ) -> OrtValue:
-        """An uninitialized tensor."""
+        """An uninitialized tensor; ``element_type``: a numpy type, or a number of TensorProto.DataType."""
         _check_device(device_type, device_id)
-        return cls(np.empty(tuple(shape), np.dtype(element_type)))
+        dtype = numpy_dtype(ElementType(element_type)) if isinstance(element_type, int) else np.dtype(element_type)
+        return cls(np.empty(tuple(shape), dtype))
 
     def numpy(self) -> Tensor:
         """The array itself. UsageError for what is not a tensor."""
@@ -98,7 +104,8 @@ class OrtValue:
 class IOBinding:
     """Inputs and outputs of runs of one session, bound once and used many times."""
 
-    def __init__(self, session: InferenceSession) -> None:
+    def __init__(self, session: OnnxruntimeSurface) -> None:
+        self.session = session
         self._inputs: dict[str, Value] = {}
         self._outputs: dict[str, Tensor | None] = {}
         self._results: list[OrtValue] = []

@@ -79,7 +79,7 @@ def create_execution_providers(
     """
     if ep_devices is not None:
         groups = _grouped(ep_devices, one_each=isolation is not None)
-        providers = [_from_devices(devices, options, isolation) for devices, options in groups]
+        providers = [provider_on_devices(devices, options, isolation) for devices, options in groups]
     else:
         pairs = _pairs(names, provider_options, backend)
         providers = [_from_name(name, options, backend, isolation) for name, options in pairs]
@@ -169,13 +169,14 @@ def _grouped(
     return groups
 
 
-def _from_devices(
+def provider_on_devices(
     devices: Sequence[EpDevice], options: Mapping[str, str], isolation: LoadLimits | None
 ) -> ExecutionProvider:
-    first = devices[0]
-    if first.ep_name == CPU_EP and first.backend == EMBEDDED:
+    """The provider of ``devices``, which are those of one EP and backend."""
+    ep_name, backend = devices[0].ep_name, devices[0].backend
+    if ep_name == CPU_EP and backend == EMBEDDED:
         return CPUExecutionProvider(ep_devices=devices, options=options)
-    return _created(find_factory(first.ep_name, backend=first.backend), devices, options, isolation)
+    return _created(find_factory(ep_name, backend=backend), devices, options, isolation)
 
 
 def _created(

@@ -24,7 +24,7 @@ WRONG = {
         [],
         "input 'image' is numpy float64, expected tensor(float) (numpy float32)",
     ),
-    "list": ({"image": [[1.0, 2.0]]}, [], "input 'image' is a list, expected a numpy array of tensor(float)"),
+    "tuple": ({"image": ((1.0, 2.0),)}, [], "input 'image' is a tuple, expected a numpy array of tensor(float)"),
     "rank": (
         {"image": np.zeros(3, np.float32)},
         [],
@@ -35,7 +35,7 @@ WRONG = {
         [],
         "input 'image' has size 4 in dimension 1 (shape [3, 4]), expected 2 (shape '[N, 2]')",
     ),
-    "strings of numbers": ({"names": [1, 2]}, [], "input 'names' is an element of type int, expected tensor(string)"),
+    "strings of nothing": ({"names": [None]}, [], "'names' is an element of type NoneType, expected tensor(string)"),
 }
 
 

@@ -294,7 +294,9 @@ def test_cpu_runs_everything_where_nothing_is_named() -> None:
 
 def test_unknown_provider_is_an_error_with_a_suggestion() -> None:
     with pytest.raises(UnknownExecutionProviderError, match="did you mean 'OpenVINOExecutionProvider'"):
-        InferenceSession(model_of(RESIDUAL).SerializeToString(), providers=["OpenVINOExecutionProvidr"])
+        InferenceSession(
+            model_of(RESIDUAL).SerializeToString(), providers=["OpenVINOExecutionProvidr"], enable_fallback=False
+        )
 
 
 def test_operator_that_nobody_has_is_an_error_that_says_which() -> None:
@@ -308,7 +310,7 @@ def test_operator_that_nobody_has_is_an_error_that_says_which() -> None:
 
 def test_provider_options_must_fit_the_providers() -> None:
     with pytest.raises(InvalidSessionOptionError, match="2 entries for 1 providers"):
-        InferenceSession(model_of(RESIDUAL).SerializeToString(), None, ["cpu"], [{}, {}])
+        InferenceSession(model_of(RESIDUAL).SerializeToString(), None, ["cpu"], [{}, {}], enable_fallback=False)
 
 
 def test_inputs_and_outputs_are_described() -> None:

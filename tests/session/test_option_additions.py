@@ -241,7 +241,7 @@ def test_providers_are_added_if_they_are_here() -> None:
         options.add_provider_for_devices([], {})
     options.add_provider("CPUExecutionProvider", {"arena_extend_strategy": 1})  # type: ignore[dict-item]
     assert options.has_providers()
-    assert options.requested_providers == (("CPUExecutionProvider", {"arena_extend_strategy": "1"}),)
+    assert options.requested_providers == (("CPUExecutionProvider", (), {"arena_extend_strategy": "1"}),)
     with pytest.raises(InvalidSessionOptionError, match="CPUExecutionProvider was added before"):
         options.add_provider("cpu")
 

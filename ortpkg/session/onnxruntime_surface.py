@@ -1,0 +1,156 @@
+"""The methods of onnxruntime's InferenceSession that stand on ``run`` and on what a session says of itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.ep_names import CPU_EP
+from ortpkg.errors import SessionError, UsageError
+from ortpkg.kernels.op_kernel import Value
+from ortpkg.session.memory_info import OrtMemoryInfo
+from ortpkg.session.node_args import NodeArg
+from ortpkg.session.onnxruntime_enums import OrtAllocatorType, OrtMemType
+from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.session.ort_ep_device import OrtEpDevice, offered_ep_devices
+from ortpkg.session.ort_value import IOBinding, OrtValue
+
+#: Config entry of ONNX Runtime: "1" lets a session say which provider runs which nodes.
+RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
+
+
+@dataclass(frozen=True, slots=True)
+class OrtEpAssignedNode:
+    """A node that a provider runs."""
+
+    name: str
+    op_type: str
+    domain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrtEpAssignedSubgraph:
+    """Nodes that a provider runs, or compiled into one."""
+
+    ep_name: str
+    nodes: tuple[OrtEpAssignedNode, ...]
+
+    def get_nodes(self) -> list[OrtEpAssignedNode]:
+        return list(self.nodes)
+
+
+class OnnxruntimeSurface(ABC):
+    """Base of :class:`~ortpkg.session.inference_session.InferenceSession`."""
+
+    @abstractmethod
+    def run(
+        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
+    ) -> list[Value]: ...
+
+    @abstractmethod
+    def get_inputs(self) -> list[NodeArg]: ...
+
+    @abstractmethod
+    def get_outputs(self) -> list[NodeArg]: ...
+
+    @abstractmethod
+    def get_overridable_initializers(self) -> list[NodeArg]: ...
+
+    @abstractmethod
+    def get_partitions(self) -> tuple[Partition, ...]: ...
+
+    @abstractmethod
+    def get_session_options(self) -> SessionOptions: ...
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def io_binding(self) -> IOBinding:
+        """A new, empty binding of inputs and outputs."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Runs on bound inputs, into bound outputs. UsageError for the binding of another session."""
+        if iobinding.session is not self:
+            raise UsageError("the binding is another session's; a session runs on bindings of its own io_binding()")
+        names = iobinding.output_names
+        if not names:
+            raise UsageError("no output is bound; bind at least one before the run")
+        iobinding.take_results(self.run(names, iobinding.inputs, run_options))
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """:meth:`run` with OrtValues in and out."""
+        return [OrtValue(result) for result in self.run(output_names, input_dict_ort_values, run_options)]
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
+        """Where each input is wanted: in the memory of the CPU."""
+        return [_host_memory() for _ in self.get_inputs()]
+
+    def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
+        """Where each output lies: in the memory of the CPU."""
+        return [_host_memory() for _ in self.get_outputs()]
+
+    def get_input_epdevices(self) -> list[OrtEpDevice | None]:
+        """Whose device each input is wanted on: the CPU provider's; None where the machine's CPU is not known."""
+        cpu = next((device for device in offered_ep_devices() if device.ep_name == CPU_EP), None)
+        return [cpu for _ in self.get_inputs()]
+
+    def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
+        """Which provider runs which nodes, a compiled sub-graph's together; :meth:`get_partitions` says it always.
+
+        Raises SessionError without the config entry ``session.record_ep_graph_assignment_info``.
+        """
+        if self.get_session_options().config_entries.get(RECORD_ASSIGNMENT_ENTRY) != "1":
+            raise SessionError(f'set the config entry {RECORD_ASSIGNMENT_ENTRY} to "1" before the session is made')
+        return [
+            OrtEpAssignedSubgraph(
+                each.provider,
+                tuple(OrtEpAssignedNode(*node) for node in zip(each.node_names, each.op_types, strict=True)),
+            )
+            for each in self.get_partitions()
+        ]
+
+    # --- devices -----------------------------------------------------------------------------------------------------
+
+    def create_ortvalue_from_shape_and_type(
+        self,
+        shape: Sequence[int],
+        element_type: npt.DTypeLike | int,
+        device_type: str,
+        device_id: int = 0,
+        vendor_id: int = -1,
+    ) -> OrtValue:
+        """An uninitialized tensor, as :meth:`OrtValue.ortvalue_from_shape_and_type` makes it."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Accepted as by providers that have no such options, which are all of those here. UsageError for none."""
+        if not options:
+            raise UsageError("set_ep_dynamic_options takes at least one option")
+
+    def get_tuning_results(self) -> list[Any]:
+        """None: no provider here tunes its kernels."""
+        return []
+
+    def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
+        """Ignores ``results``, which no provider here can use; UsageError for any with ``error_on_invalid``."""
+        if results and error_on_invalid:
+            raise UsageError("no execution provider here takes tuning results")
+
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:  # noqa: B027 - it is this empty
+        """Does nothing: no provider here captures graphs."""
+
+
+def _host_memory() -> OrtMemoryInfo:
+    return OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, OrtMemType.DEFAULT)

@@ -1,0 +1,172 @@
+"""Which providers a session gets for what its caller names: what is a warning, what falls back, what is an error.
+
+As onnxruntime's Python API has it: a provider that some release of it knows but that is not here is left out with a
+warning; any other mistake in the list makes the session fall back to the CPU, with a warning, unless the caller forbids
+that. A backend or EP devices named beside are ortpkg's own: there every mistake is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name
+from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, UnknownExecutionProviderError, quoted
+from ortpkg.providers.ep_registry import available_factories, find_factory
+from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.isolated_model import LoadLimits
+from ortpkg.session.caller_warnings import warn_caller
+from ortpkg.session.default_providers import default_ep_names, stated_ep_names
+from ortpkg.session.options import SessionOptions
+from ortpkg.session.provider_list import (
+    ProviderName,
+    create_default_providers,
+    create_execution_providers,
+    provider_on_devices,
+)
+
+_ARGUMENTS = ("providers", "provider_options")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderRequest:
+    """What a session's caller asks for; see :class:`~ortpkg.session.inference_session.InferenceSession`.
+
+    Attributes:
+        falls_back: whether a list of names that cannot be had means the CPU instead.
+        isolation: limits for loading models in child processes; None: in this one.
+    """
+
+    providers: Sequence[ProviderName] | None = None
+    provider_options: Sequence[Mapping[str, str]] | None = None
+    ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None
+    backend: str | None = None
+    falls_back: bool = True
+    isolation: LoadLimits | None = None
+
+    @property
+    def is_by_name(self) -> bool:
+        """Whether names alone say what is wanted, as in onnxruntime's API."""
+        return bool(self.providers) and self.ep_devices is None and self.backend is None
+
+
+def create_session_providers(request: ProviderRequest, options: SessionOptions) -> tuple[list[ExecutionProvider], bool]:
+    """The providers of a session, in order, and whether they are those that a session has where nobody names any.
+
+    Raises as :func:`create_requested_providers`, and UsageError for an ``ORTPKG_PROVIDERS`` that names nothing.
+    """
+    is_named = bool(request.providers) or request.ep_devices is not None or request.backend is not None
+    if is_named or options.has_providers():
+        return create_requested_providers(request, options), False
+    stated = stated_ep_names()
+    if stated:
+        return create_execution_providers(stated, None, None, None, isolation=request.isolation), False
+    return create_default_providers(default_ep_names(options), isolation=request.isolation), True
+
+
+def create_requested_providers(request: ProviderRequest, options: SessionOptions) -> list[ExecutionProvider]:
+    """The providers of a session, in order.
+
+    Raises:
+        UnknownExecutionProviderError, ExecutionProviderError: one cannot be had, and nothing is to stand for it.
+        InvalidSessionOptionError: a list of providers or options that is none.
+    """
+    if options.has_providers():
+        if request.ep_devices is None and not request.providers:
+            return _from_options(options, request)
+        warn_caller("the session options have providers of their own; the session has those that it was made with only")
+    if not request.is_by_name:
+        return _created(request)
+    try:
+        return _created(_without_absent(request))
+    except (ExecutionProviderError, InvalidSessionOptionError) as error:
+        is_about_providers = not isinstance(error, InvalidSessionOptionError) or error.key in _ARGUMENTS
+        if not (request.falls_back and is_about_providers):
+            raise
+        warn_caller(f"{error}; the session falls back to {CPU_EP} (enable_fallback=False makes this an error)")
+        return _created(replace(request, providers=[CPU_EP], provider_options=None))
+
+
+def _created(request: ProviderRequest) -> list[ExecutionProvider]:
+    return create_execution_providers(
+        request.providers,
+        request.provider_options,
+        request.ep_devices,
+        request.backend,
+        isolation=request.isolation,
+    )
+
+
+def _from_options(options: SessionOptions, request: ProviderRequest) -> list[ExecutionProvider]:
+    made: list[ExecutionProvider] = []
+    for name, devices, own in options.requested_providers:
+        if devices:
+            made.append(provider_on_devices(devices, own, request.isolation))
+        else:
+            made += create_execution_providers([(name, own)], None, None, request.backend, isolation=request.isolation)
+    return made
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def _without_absent(request: ProviderRequest) -> ProviderRequest:
+    """The request with each provider once, its options beside it, and without those that are not here."""
+    kept: dict[str, Mapping[str, str]] = {}
+    for stated, options in normalized_providers(request.providers or (), request.provider_options):
+        name = resolve_ep_name(stated)
+        if name in kept:
+            warn_caller(f"execution provider {quoted(stated)} is named twice")
+        elif is_known_ep(name) and not _is_here(name):
+            here = ", ".join(dict.fromkeys(factory.ep_name for factory in available_factories(()).factories))
+            warn_caller(
+                f"execution provider {quoted(stated)} is not available here and is left out; available are {here}"
+            )
+        else:
+            kept[name] = options
+    return replace(request, providers=list(kept.items()) or [CPU_EP], provider_options=None)
+
+
+def normalized_providers(
+    providers: Sequence[ProviderName], provider_options: Sequence[Mapping[Any, Any]] | None
+) -> list[tuple[str, dict[str, str]]]:
+    """Names and options in pairs, keys and values as texts.
+
+    Raises InvalidSessionOptionError (a ValueError too) where the arguments have no such form.
+    """
+    if isinstance(providers, str) or not isinstance(providers, Sequence):
+        raise _wrong("providers", f"providers is a list of names, not a {type(providers).__name__}")
+    if provider_options is None:
+        return [_pair(entry) for entry in providers]
+    if not isinstance(provider_options, Sequence):
+        raise _wrong("provider_options", f"provider_options is a list, not a {type(provider_options).__name__}")
+    if len(provider_options) != len(providers):
+        raise _wrong(
+            "provider_options",
+            f"provider_options has {len(provider_options)} entries for {len(providers)} providers; give one for each",
+        )
+    if not all(isinstance(name, str) for name in providers):
+        raise _wrong("provider_options", "give options either in provider_options or beside each name, not both")
+    return [_pair((name, options)) for name, options in zip(providers, provider_options, strict=True)]
+
+
+def _pair(entry: Any) -> tuple[str, dict[str, str]]:
+    if isinstance(entry, str):
+        return entry, {}
+    is_pair = isinstance(entry, tuple) and len(entry) == 2
+    if not (is_pair and isinstance(entry[0], str) and isinstance(entry[1], Mapping)):
+        raise _wrong("providers", f"each of providers is a name or a pair of name and options, not {quoted(entry)}")
+    return entry[0], {str(key): str(value) for key, value in entry[1].items()}
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return find_factory(name).is_available()
+    except UnknownExecutionProviderError:
+        return False
+
+
+def _wrong(key: str, message: str) -> InvalidSessionOptionError:
+    return InvalidSessionOptionError(message, key=key)
