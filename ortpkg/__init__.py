@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     )
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.initializer_places import OrtExternalInitializerInfo
+    from ortpkg.session.io_binding import IOBinding
     from ortpkg.session.lora_adapter import AdapterFormat, LoraAdapter
     from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
     from ortpkg.session.model_compiler import ModelCompiler
@@ -83,9 +84,13 @@ if TYPE_CHECKING:
         OrtMemType,
         OrtSparseFormat,
     )
+    from ortpkg.session.onnxruntime_surface import OrtEpAssignedNode, OrtEpAssignedSubgraph
     from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+    from ortpkg.session.ort_device import OrtDevice
     from ortpkg.session.ort_ep_device import OrtEpDevice, OrtHardwareDevice
-    from ortpkg.session.ort_value import IOBinding, OrtValue
+    from ortpkg.session.ort_value import OrtValue, copy_tensors
+    from ortpkg.session.ort_value_vector import OrtValueVector
+    from ortpkg.session.sparse_tensor import SparseTensor
 
 #: Public name → the module that has it.
 _LAZY: dict[str, str] = {
@@ -97,7 +102,7 @@ _LAZY: dict[str, str] = {
     "ExecutionOrder": "ortpkg.session.onnxruntime_enums",
     "GraphOptimizationLevel": "ortpkg.session.options",
     "GraphTransformer": "ortpkg.engine.transformers",
-    "IOBinding": "ortpkg.session.ort_value",
+    "IOBinding": "ortpkg.session.io_binding",
     "InferenceSession": "ortpkg.session.inference_session",
     "LoraAdapter": "ortpkg.session.lora_adapter",
     "ModelCompiler": "ortpkg.session.model_compiler",
@@ -110,9 +115,12 @@ _LAZY: dict[str, str] = {
     "OrtArenaCfg": "ortpkg.session.memory_info",
     "OrtCompileApiFlags": "ortpkg.session.onnxruntime_enums",
     "OrtCompiledModelCompatibility": "ortpkg.session.onnxruntime_enums",
+    "OrtDevice": "ortpkg.session.ort_device",
     "OrtDeviceEpIncompatibilityReason": "ortpkg.session.onnxruntime_enums",
     "OrtDeviceMemoryType": "ortpkg.session.onnxruntime_enums",
     "OrtDeviceVendorId": "ortpkg.session.onnxruntime_enums",
+    "OrtEpAssignedNode": "ortpkg.session.onnxruntime_surface",
+    "OrtEpAssignedSubgraph": "ortpkg.session.onnxruntime_surface",
     "OrtEpDevice": "ortpkg.session.ort_ep_device",
     "OrtExecutionProviderDevicePolicy": "ortpkg.session.onnxruntime_enums",
     "OrtExternalInitializerInfo": "ortpkg.session.initializer_places",
@@ -123,17 +131,20 @@ _LAZY: dict[str, str] = {
     "OrtMemoryInfoDeviceType": "ortpkg.session.onnxruntime_enums",
     "OrtSparseFormat": "ortpkg.session.onnxruntime_enums",
     "OrtValue": "ortpkg.session.ort_value",
+    "OrtValueVector": "ortpkg.session.ort_value_vector",
     "PackageDiff": "ortpkg.authoring.diff",
     "PackageEdits": "ortpkg.authoring.edit",
     "RewriteRule": "ortpkg.engine.transformers",
     "RunOptions": "ortpkg.session.options",
     "SampleArrays": "ortpkg.api.sample_authoring",
     "SessionOptions": "ortpkg.session.options",
+    "SparseTensor": "ortpkg.session.sparse_tensor",
     "TransformContext": "ortpkg.engine.transformers",
     "TransformLevel": "ortpkg.engine.transformers",
     "add_samples": "ortpkg.api.sample_authoring",
     "add_variant": "ortpkg.authoring.create",
     "convert": "ortpkg.authoring.convert",
+    "copy_tensors": "ortpkg.session.ort_value",
     "create": "ortpkg.authoring.create",
     "create_and_register_allocator": "ortpkg.session.environment",
     "create_and_register_allocator_v2": "ortpkg.session.environment",
@@ -203,9 +214,12 @@ __all__ = [
     "OrtArenaCfg",
     "OrtCompileApiFlags",
     "OrtCompiledModelCompatibility",
+    "OrtDevice",
     "OrtDeviceEpIncompatibilityReason",
     "OrtDeviceMemoryType",
     "OrtDeviceVendorId",
+    "OrtEpAssignedNode",
+    "OrtEpAssignedSubgraph",
     "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
     "OrtExternalInitializerInfo",
@@ -216,12 +230,14 @@ __all__ = [
     "OrtMemoryInfoDeviceType",
     "OrtSparseFormat",
     "OrtValue",
+    "OrtValueVector",
     "PackageDiff",
     "PackageEdits",
     "RewriteRule",
     "RunOptions",
     "SampleArrays",
     "SessionOptions",
+    "SparseTensor",
     "TransformContext",
     "TransformLevel",
     "__author__",
@@ -230,6 +246,7 @@ __all__ = [
     "add_variant",
     "capi",
     "convert",
+    "copy_tensors",
     "create",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",

@@ -13,12 +13,15 @@ from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import SessionError, UsageError
 from ortpkg.kernels.op_kernel import Value
+from ortpkg.session.io_binding import IOBinding
 from ortpkg.session.memory_info import OrtMemoryInfo
 from ortpkg.session.node_args import NodeArg
 from ortpkg.session.onnxruntime_enums import OrtAllocatorType, OrtMemType
 from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.session.ort_device import OrtDevice, check_is_host
 from ortpkg.session.ort_ep_device import OrtEpDevice, offered_ep_devices
-from ortpkg.session.ort_value import IOBinding, OrtValue
+from ortpkg.session.ort_value import OrtValue
+from ortpkg.session.ort_value_vector import OrtValueVector
 
 #: Config entry of ONNX Runtime: "1" lets a session say which provider runs which nodes.
 RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
@@ -90,6 +93,36 @@ class OnnxruntimeSurface(ABC):
     ) -> list[OrtValue]:
         """:meth:`run` with OrtValues in and out."""
         return [OrtValue(result) for result in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: OrtValueVector,
+        fetch_names: Sequence[str],
+        fetches: OrtValueVector,
+        fetch_devices: Sequence[OrtDevice],
+    ) -> None:
+        """Runs on vectors of values; outputs are added to an empty ``fetches``, or written into the tensors in it.
+
+        Raises UsageError where names, values and devices are not as many, or a device is not the CPU.
+        """
+        if len(feeds) != len(feed_names) or len(fetch_devices) != len(fetch_names):
+            raise UsageError(
+                f"{len(feed_names)} names of inputs have {len(feeds)} values, {len(fetch_names)} names of outputs have "
+                f"{len(fetch_devices)} devices; each has one"
+            )
+        if len(fetches) not in (0, len(fetch_names)):
+            raise UsageError(f"{len(fetches)} tensors were given for {len(fetch_names)} outputs; give all or none")
+        for device in fetch_devices:
+            check_is_host(device)
+        results = self.run(fetch_names, dict(zip(feed_names, feeds, strict=True)), run_options)
+        if not len(fetches):
+            for result in results:
+                fetches.push_back(OrtValue(result))
+            return
+        for target, result in zip(fetches, results, strict=True):
+            target.update_inplace(OrtValue(result))
 
     # --- asking ------------------------------------------------------------------------------------------------------
 

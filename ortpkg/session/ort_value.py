@@ -1,52 +1,114 @@
-"""OrtValue and IOBinding, as onnxruntime's Python API has them, over arrays in the memory of the CPU."""
+"""OrtValue, as onnxruntime's Python API has it, over arrays in the memory of the CPU."""
 
 from __future__ import annotations
 
 import ctypes
 import math
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.errors import InvalidFeedError, UsageError, quoted
-from ortpkg.graph.types import ElementType, TensorType, element_type_of, numpy_dtype
+from ortpkg.errors import UsageError, quoted
+from ortpkg.graph.types import ElementType, SequenceType, TensorType, element_type_of, numpy_dtype
 from ortpkg.kernels.op_kernel import Tensor, Value
-from ortpkg.session.node_args import NodeArg
-
-if TYPE_CHECKING:
-    from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
+from ortpkg.session.memory_info import OrtMemoryInfo
+from ortpkg.session.onnxruntime_enums import OrtMemoryInfoDeviceType
+from ortpkg.session.ort_device import OrtDevice, check_is_host
+from ortpkg.session.sparse_tensor import SparseTensor
 
 _CPU = "cpu"
+#: DLPack's number of the CPU, and of its only device.
+_DLPACK_CPU = (1, 0)
 
 
 class OrtValue:
-    """A value at run time: an array, a sequence, a map, or nothing."""
+    """A value at run time: an array, a sequence, a map, a sparse tensor, or nothing."""
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: Value | SparseTensor) -> None:
         self._value = value
 
     @classmethod
-    def ortvalue_from_numpy(cls, array: Tensor, device_type: str = _CPU, device_id: int = 0) -> OrtValue:
-        """Wraps ``array`` without copying it; it must outlive the OrtValue unchanged."""
-        _check_device(device_type, device_id)
-        return cls(np.asarray(array))
+    def ortvalue_from_numpy(
+        cls,
+        array: Tensor,
+        /,
+        device_type: str | OrtDevice = _CPU,
+        device_id: int = 0,
+        vendor_id: int = -1,  # noqa: ARG003 - the CPU's is any
+    ) -> OrtValue:
+        """Wraps ``array``, which must outlive the OrtValue unchanged; only one that is not contiguous is copied."""
+        check_is_host(device_type, device_id)
+        return cls(_contiguous(_checked(np.asarray(array))))
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: Tensor, /, onnx_element_type: int) -> OrtValue:
+        """Wraps ``data``, its bytes read as another type of the same size, such as bfloat16 in an array of uint16.
+
+        Raises UsageError for an unknown type, or one of another size.
+        """
+        dtype = dtype_of(onnx_element_type)
+        if dtype.hasobject or data.dtype.hasobject or dtype.itemsize != data.dtype.itemsize:
+            raise UsageError(f"elements of {data.dtype} cannot be read as {dtype}: they are of another size or kind")
+        return cls(_contiguous(data).view(dtype))
 
     @classmethod
     def ortvalue_from_shape_and_type(
         cls,
         shape: Sequence[int],
         element_type: npt.DTypeLike | int,
-        device_type: str = _CPU,
+        device_type: str | OrtDevice = _CPU,
         device_id: int = 0,
-        vendor_id: int = -1,  # noqa: ARG003 - the CPU's is any
+        vendor_id: int = -1,
+        memory_info: OrtMemoryInfo | None = None,
     ) -> OrtValue:
-        """An uninitialized tensor; ``element_type``: a numpy type, or a number of TensorProto.DataType."""
-        _check_device(device_type, device_id)
-        dtype = numpy_dtype(ElementType(element_type)) if isinstance(element_type, int) else np.dtype(element_type)
-        return cls(np.empty(tuple(shape), dtype))
+        """An uninitialized tensor.
+
+        Args:
+            shape: its sizes.
+            element_type: a numpy type, or a number of TensorProto.DataType.
+            device_type, device_id, vendor_id: the CPU.
+            memory_info: instead of these; of the host's memory.
+
+        Raises UsageError for another device, or a shape that no tensor has.
+        """
+        if memory_info is not None:
+            if (device_type, device_id, vendor_id) != (_CPU, 0, -1):
+                warnings.warn("device_type, device_id and vendor_id mean nothing beside memory_info", stacklevel=2)
+            if memory_info.device_type is not OrtMemoryInfoDeviceType.CPU:
+                raise UsageError(f"values lie in the memory of the CPU, not in {memory_info!r}")
+        else:
+            check_is_host(device_type, device_id)
+        if any(size < 0 for size in shape):
+            raise UsageError(f"a tensor has no negative sizes, unlike {list(shape)}")
+        return cls(np.empty(tuple(shape), dtype_of(element_type)))
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> OrtValue:
+        """Wraps a sparse tensor."""
+        return cls(sparse_tensor)
+
+    @classmethod
+    def from_dlpack(cls, data: Any, /) -> OrtValue:
+        """Shares the memory of a tensor of another library, by the DLPack protocol.
+
+        Raises TypeError for what is no such tensor and no DLPack capsule, UsageError for one that is not contiguous
+        or whose elements numpy does not have.
+        """
+        if isinstance(data, OrtValue):
+            return cls(data.numpy())
+        if isinstance(data, np.ndarray):
+            array: Tensor = data
+        else:
+            array = _from_dlpack(data)
+        if not array.flags.c_contiguous:
+            raise UsageError("a tensor is taken by DLPack only where it is contiguous")
+        return cls(_checked(array))
+
+    # --- its content -------------------------------------------------------------------------------------------------
 
     def numpy(self) -> Tensor:
         """The array itself. UsageError for what is not a tensor."""
@@ -54,24 +116,78 @@ class OrtValue:
             raise UsageError(f"only a tensor has an array, this is a {self.data_type()}")
         return self._value
 
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Tensor:
+        """The array, for ``numpy.asarray``; of another type, or a copy, where asked for."""
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def as_sparse_tensor(self) -> SparseTensor:
+        """The sparse tensor. UsageError for what is none."""
+        if not isinstance(self._value, SparseTensor):
+            raise UsageError(f"this is no sparse tensor but a {self.data_type()}")
+        return self._value
+
     @property
-    def value(self) -> Value:
+    def value(self) -> Any:
         """The value itself, whatever its kind."""
         return self._value
 
+    def update_inplace(self, data: Tensor | OrtValue) -> None:
+        """Overwrites the elements. UsageError where shape or type differ, TypeError for what is no tensor."""
+        array = data.numpy() if isinstance(data, OrtValue) else data
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"an OrtValue is overwritten by an array or an OrtValue, not by a {type(data).__name__}")
+        own = self.numpy()
+        if own.shape != array.shape or own.dtype != array.dtype:
+            raise UsageError(f"cannot write {array.dtype}{list(array.shape)} over {own.dtype}{list(own.shape)}")
+        if not own.flags.writeable:
+            raise UsageError("the tensor lies in an array that is read-only")
+        np.copyto(own, array)
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        """A DLPack capsule that shares the tensor's memory. UsageError for elements that DLPack does not have here."""
+        array = self.numpy()
+        try:
+            return (array if array.flags.writeable else array.copy()).__dlpack__()  # numpy hands on no read-only one
+        except (BufferError, TypeError) as error:
+            raise UsageError(f"a {self.data_type()} cannot be handed on by DLPack: {error}") from error
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's numbers of the CPU."""
+        self.numpy()
+        return _DLPACK_CPU
+
+    def to_dlpack(self) -> Any:
+        """:meth:`__dlpack__`, under the name of onnxruntime's native class."""
+        return self.__dlpack__()
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
     def shape(self) -> list[int]:
-        """Sizes of its dimensions. UsageError for what is not a tensor."""
+        """Sizes of its dimensions; a sparse tensor's with its zeros. UsageError for what is not a tensor."""
+        if isinstance(self._value, SparseTensor):
+            return self._value.dense_shape()
         return list(self.numpy().shape)
 
     def data_type(self) -> str:
-        """ONNX Runtime's text, e.g. "tensor(float)"."""
-        if isinstance(self._value, np.ndarray):
-            return str(TensorType(element_type_of(self._value.dtype)))
-        return {list: "sequence", dict: "map", type(None): "none"}.get(type(self._value), "opaque")
+        """ONNX Runtime's text, e.g. "tensor(float)"; "sequence" for an empty one, whose elements are not known."""
+        value = self._value
+        if isinstance(value, np.ndarray):
+            return str(TensorType(element_type_of(value.dtype)))
+        if isinstance(value, SparseTensor):
+            return value.data_type()
+        if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+            return str(SequenceType(TensorType(element_type_of(value[0].dtype))))
+        return {list: "sequence", dict: "map", type(None): "none"}.get(type(value), "opaque")
 
     def element_type(self) -> int:
         """TensorProto.DataType of the elements."""
+        if isinstance(self._value, SparseTensor):
+            return int(self._value.element_type())
         return int(element_type_of(self.numpy().dtype))
+
+    def tensor_size_in_bytes(self) -> int:
+        """What the elements take. UsageError for what is not a tensor."""
+        return int(self.numpy().nbytes)
 
     def device_name(self) -> str:
         """Always "cpu": values of this engine live in the host's memory."""
@@ -89,149 +205,47 @@ class OrtValue:
         """Whether the value is one tensor."""
         return isinstance(self._value, np.ndarray)
 
+    def is_sparse_tensor(self) -> bool:
+        """Whether the value is a sparse tensor."""
+        return isinstance(self._value, SparseTensor)
+
     def is_tensor_sequence(self) -> bool:
         """Whether the value is a sequence."""
         return isinstance(self._value, list)
 
-    def update_inplace(self, array: Tensor) -> None:
-        """Overwrites the elements. UsageError where shape or type differ."""
-        own = self.numpy()
-        if own.shape != array.shape or own.dtype != array.dtype:
-            raise UsageError(f"cannot write {array.dtype}{list(array.shape)} over {own.dtype}{list(own.shape)}")
-        np.copyto(own, array)
-
-
-class IOBinding:
-    """Inputs and outputs of runs of one session, bound once and used many times."""
-
-    def __init__(self, session: OnnxruntimeSurface) -> None:
-        self.session = session
-        self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, Tensor | None] = {}
-        self._results: list[OrtValue] = []
-        self._known_inputs = {declared.name: declared for declared in session.get_inputs()}
-        self._known_inputs |= {declared.name: declared for declared in session.get_overridable_initializers()}
-        self._known_outputs = [declared.name for declared in session.get_outputs()]
-
     @property
-    def inputs(self) -> dict[str, Value]:
-        """Bound inputs by name."""
-        return self._inputs
+    def _ortvalue(self) -> OrtValue:
+        """onnxruntime's native value behind this one, which programs hand to its native vectors; here it is itself."""
+        return self
 
-    @property
-    def output_names(self) -> list[str]:
-        """Bound outputs in the order in which they were bound."""
-        return list(self._outputs)
-
-    def bind_cpu_input(self, name: str, array: Tensor) -> None:
-        """Binds an array. It is read at each run, not copied now."""
-        self._known_input(name)
-        self._inputs[name] = array
-
-    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """Feeds a value as input ``name`` without a copy. InvalidFeedError for a name that the model has not."""
-        self._known_input(name)
-        self._inputs[name] = ortvalue.value
-
-    def bind_input(
-        self,
-        name: str,
-        device_type: str,
-        device_id: int,
-        element_type: npt.DTypeLike | int,
-        shape: Sequence[int],
-        buffer_ptr: int,
-    ) -> None:
-        """Binds memory of the caller's, which must hold the tensor at each run."""
-        _check_device(device_type, device_id)
-        self._known_input(name)
-        self._inputs[name] = _array_at(buffer_ptr, shape, element_type)
-
-    def bind_output(
-        self,
-        name: str,
-        device_type: str = _CPU,
-        device_id: int = 0,
-        element_type: npt.DTypeLike | int | None = None,
-        shape: Sequence[int] | None = None,
-        buffer_ptr: int | None = None,
-    ) -> None:
-        """Binds an output: to memory of the caller's, or (without ``buffer_ptr``) to whatever the run makes."""
-        _check_device(device_type, device_id)
-        self._known_output(name)
-        if buffer_ptr is None:
-            self._outputs[name] = None
-            return
-        if element_type is None or shape is None:
-            raise UsageError(f"output {quoted(name)}: a buffer_ptr needs an element_type and a shape")
-        self._outputs[name] = _array_at(buffer_ptr, shape, element_type)
-
-    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Binds an output to a tensor that the run writes into."""
-        self._known_output(name)
-        target = ortvalue.numpy()
-        if not target.flags.writeable:
-            raise UsageError(f"output {quoted(name)} is bound to a read-only array")
-        self._outputs[name] = target
-
-    def clear_binding_inputs(self) -> None:
-        """Forgets every input that was bound."""
-        self._inputs.clear()
-
-    def clear_binding_outputs(self) -> None:
-        """Forgets every output that was bound, and the results of the last run."""
-        self._outputs.clear()
-        self._results = []
-
-    def synchronize_inputs(self) -> None:
-        """Nothing to wait for: all values lie in the memory of the CPU."""
-
-    def synchronize_outputs(self) -> None:
-        """Nothing to wait for: all values lie in the memory of the CPU."""
-
-    def get_outputs(self) -> list[OrtValue]:
-        """The bound outputs of the last run."""
-        return list(self._results)
-
-    def copy_outputs_to_cpu(self) -> list[Value]:
-        """The bound outputs of the last run as arrays of the caller's own."""
-        return [_copied(result.value) for result in self._results]
-
-    def take_results(self, results: Sequence[Value]) -> None:
-        """Puts a run's results into the bound outputs. UsageError where one does not fit its buffer."""
-        taken = []
-        for (name, target), result in zip(self._outputs.items(), results, strict=True):
-            if target is None:
-                taken.append(OrtValue(result))
-                continue
-            if not isinstance(result, np.ndarray) or result.shape != target.shape or result.dtype != target.dtype:
-                made = f"{result.dtype}{list(result.shape)}" if isinstance(result, np.ndarray) else "no tensor"
-                bound = f"{target.dtype}{list(target.shape)}"
-                raise UsageError(f"output {quoted(name)} is {made}, but is bound to {bound}")
-            np.copyto(target, result)
-            taken.append(OrtValue(target))
-        self._results = taken
-
-    def _known_input(self, name: str) -> NodeArg:
-        if name not in self._known_inputs:
-            raise InvalidFeedError(f"the model has no input {quoted(name)}", name=name)
-        return self._known_inputs[name]
-
-    def _known_output(self, name: str) -> None:
-        if name not in self._known_outputs:
-            raise UsageError(f"the model has no output {quoted(name)}")
+    def _get_c_value(self) -> OrtValue:
+        return self
 
 
-def _check_device(device_type: str, device_id: int) -> None:
-    if device_type != _CPU or device_id != 0:
-        raise UsageError(f"values lie on device 'cpu', id 0; {quoted(device_type)}, id {device_id} is not supported")
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copies tensors into others of the same types and shapes. UsageError where there are not as many of both."""
+    if stream is not None:
+        raise UsageError("no execution provider here has streams")
+    if len(src) != len(dst):
+        raise UsageError(f"{len(src)} tensors cannot be copied into {len(dst)}")
+    for one, other in zip(src, dst, strict=True):
+        other.update_inplace(one)
 
 
-def _array_at(address: int, shape: Sequence[int], element_type: npt.DTypeLike | int) -> Tensor:
-    """The caller's memory as an array."""
-    dtype: np.dtype[Any] = (
-        numpy_dtype(ElementType(element_type)) if isinstance(element_type, int) else np.dtype(element_type)
-    )
+def dtype_of(element_type: npt.DTypeLike | int) -> np.dtype[Any]:
+    """The numpy type that a numpy type or a number of TensorProto.DataType means. UsageError for another number."""
+    if not isinstance(element_type, int):
+        dtype = np.dtype(element_type)
+        return np.dtype(object) if dtype.kind in "US" else dtype
+    try:
+        return numpy_dtype(ElementType(element_type))
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"there is no type of elements with the number {element_type}") from error
+
+
+def array_at(address: int, shape: Sequence[int], element_type: npt.DTypeLike | int) -> Tensor:
+    """The caller's memory as an array. UsageError for what can be none."""
+    dtype = dtype_of(element_type)
     nbytes = math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
         raise UsageError(f"a tensor of {dtype} cannot be bound by its address")
@@ -241,5 +255,37 @@ def _array_at(address: int, shape: Sequence[int], element_type: npt.DTypeLike | 
     return np.ndarray(tuple(shape), dtype, buffer=memoryview(memory))
 
 
-def _copied(value: Value) -> Value:
-    return value.copy() if isinstance(value, np.ndarray) else value
+class _Capsule:
+    """A capsule as an object of the protocol, which numpy wants."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DLPACK_CPU
+
+
+def _from_dlpack(data: Any) -> Tensor:
+    if not hasattr(data, "__dlpack__") and type(data).__name__ != "PyCapsule":
+        raise TypeError(f"a {type(data).__name__} is neither a tensor of the DLPack protocol nor a DLPack capsule")
+    try:
+        return np.from_dlpack(data if hasattr(data, "__dlpack_device__") else _Capsule(data))
+    except (BufferError, RuntimeError) as error:
+        raise UsageError(f"the tensor cannot be taken by DLPack: {error}") from error
+    except ValueError as error:  # a capsule that was taken before, or is another
+        raise TypeError(f"this is no DLPack capsule that can be taken: {error}") from error
+
+
+def _contiguous(array: Tensor) -> Tensor:
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def _checked(array: Tensor) -> Tensor:
+    try:
+        element_type_of(array.dtype)
+    except KeyError:
+        raise UsageError(f"an array of {quoted(array.dtype)} is no tensor of ONNX") from None
+    return array

@@ -1,0 +1,152 @@
+"""IOBinding: inputs and outputs that are bound once and used in many runs, as onnxruntime's Python API has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.errors import InvalidFeedError, UsageError, quoted
+from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.session.node_args import NodeArg
+from ortpkg.session.ort_device import check_is_host
+from ortpkg.session.ort_value import OrtValue, array_at
+from ortpkg.session.ort_value_vector import OrtValueVector
+
+if TYPE_CHECKING:
+    from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
+
+_CPU = "cpu"
+
+
+class IOBinding:
+    """Inputs and outputs of runs of one session, bound once and used many times."""
+
+    def __init__(self, session: OnnxruntimeSurface) -> None:
+        self.session = session
+        self._inputs: dict[str, Value] = {}
+        self._outputs: dict[str, Tensor | None] = {}
+        self._results: list[OrtValue] = []
+        self._known_inputs = {declared.name: declared for declared in session.get_inputs()}
+        self._known_inputs |= {declared.name: declared for declared in session.get_overridable_initializers()}
+        self._known_outputs = [declared.name for declared in session.get_outputs()]
+
+    @property
+    def inputs(self) -> dict[str, Value]:
+        """Bound inputs by name."""
+        return self._inputs
+
+    @property
+    def output_names(self) -> list[str]:
+        """Bound outputs in the order in which they were bound."""
+        return list(self._outputs)
+
+    def bind_cpu_input(self, name: str, array: Tensor) -> None:
+        """Binds an array. It is read at each run, not copied now. UsageError for what is no array."""
+        self._known_input(name)
+        if not isinstance(array, np.ndarray):
+            raise UsageError(f"input {quoted(name)} is bound to an array, not to a {type(array).__name__}")
+        self._inputs[name] = array
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Feeds a value as input ``name`` without a copy. InvalidFeedError for a name that the model has not."""
+        self._known_input(name)
+        self._inputs[name] = ortvalue.value
+
+    def bind_input(
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: npt.DTypeLike | int,
+        shape: Sequence[int],
+        buffer_ptr: int,
+    ) -> None:
+        """Binds memory of the caller's, which must hold the tensor at each run."""
+        check_is_host(device_type, device_id)
+        self._known_input(name)
+        self._inputs[name] = array_at(buffer_ptr, shape, element_type)
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = _CPU,
+        device_id: int = 0,
+        element_type: npt.DTypeLike | int | None = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """Binds an output: to memory of the caller's, or (without ``buffer_ptr``) to whatever the run makes."""
+        check_is_host(device_type, device_id)
+        self._known_output(name)
+        if buffer_ptr is None:
+            self._outputs[name] = None
+            return
+        if element_type is None or shape is None:
+            raise UsageError(f"output {quoted(name)}: a buffer_ptr needs an element_type and a shape")
+        self._outputs[name] = array_at(buffer_ptr, shape, element_type)
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Binds an output to a tensor that the run writes into."""
+        self._known_output(name)
+        target = ortvalue.numpy()
+        if not target.flags.writeable:
+            raise UsageError(f"output {quoted(name)} is bound to a read-only array")
+        self._outputs[name] = target
+
+    def clear_binding_inputs(self) -> None:
+        """Forgets every input that was bound."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forgets every output that was bound, and the results of the last run."""
+        self._outputs.clear()
+        self._results = []
+
+    def synchronize_inputs(self) -> None:
+        """Nothing to wait for: all values lie in the memory of the CPU."""
+
+    def synchronize_outputs(self) -> None:
+        """Nothing to wait for: all values lie in the memory of the CPU."""
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The bound outputs of the last run."""
+        return list(self._results)
+
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        """The bound outputs of the last run, for what takes vectors of values."""
+        return OrtValueVector(self._results)
+
+    def copy_outputs_to_cpu(self) -> list[Value]:
+        """The bound outputs of the last run as arrays of the caller's own."""
+        return [_copied(result.value) for result in self._results]
+
+    def take_results(self, results: Sequence[Value]) -> None:
+        """Puts a run's results into the bound outputs. UsageError where one does not fit its buffer."""
+        taken = []
+        for (name, target), result in zip(self._outputs.items(), results, strict=True):
+            if target is None:
+                taken.append(OrtValue(result))
+                continue
+            if not isinstance(result, np.ndarray) or result.shape != target.shape or result.dtype != target.dtype:
+                made = f"{result.dtype}{list(result.shape)}" if isinstance(result, np.ndarray) else "no tensor"
+                bound = f"{target.dtype}{list(target.shape)}"
+                raise UsageError(f"output {quoted(name)} is {made}, but is bound to {bound}")
+            np.copyto(target, result)
+            taken.append(OrtValue(target))
+        self._results = taken
+
+    def _known_input(self, name: str) -> NodeArg:
+        if name not in self._known_inputs:
+            raise InvalidFeedError(f"the model has no input {quoted(name)}", name=name)
+        return self._known_inputs[name]
+
+    def _known_output(self, name: str) -> None:
+        if name not in self._known_outputs:
+            raise UsageError(f"the model has no output {quoted(name)}")
+
+
+def _copied(value: Value) -> Value:
+    return value.copy() if isinstance(value, np.ndarray) else value
