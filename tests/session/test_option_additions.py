@@ -68,7 +68,7 @@ def test_a_mistyped_option_is_told_what_was_meant() -> None:
 def test_every_attribute_of_onnxruntime_is_here(kind: str) -> None:
     theirs = {name for name in dir(getattr(onnxruntime, kind)) if not name.startswith("_")}
     absent = {"set_ep_context_data_read_func", "clear_ep_context_data_read_func"}  # docs/interop.md
-    absent |= {"set_provider_selection_policy", "set_provider_selection_policy_delegate", "add_active_adapter"}
+    absent |= {"set_provider_selection_policy", "set_provider_selection_policy_delegate"}
     assert theirs - absent <= set(dir(getattr(ortpkg, kind)()))
 
 
