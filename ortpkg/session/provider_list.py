@@ -169,6 +169,14 @@ def _grouped(
     return groups
 
 
+def is_here(name: str) -> bool:
+    """Whether a session can take the EP of that full name on this machine."""
+    try:
+        return name == CPU_EP or find_factory(name).is_available()
+    except UnknownExecutionProviderError:
+        return False
+
+
 def provider_on_devices(
     devices: Sequence[EpDevice], options: Mapping[str, str], isolation: LoadLimits | None
 ) -> ExecutionProvider:

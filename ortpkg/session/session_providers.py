@@ -13,8 +13,8 @@ from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name
-from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, UnknownExecutionProviderError, quoted
-from ortpkg.providers.ep_registry import available_factories, find_factory
+from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
+from ortpkg.providers.ep_registry import available_factories
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session.caller_warnings import warn_caller
@@ -24,6 +24,7 @@ from ortpkg.session.provider_list import (
     ProviderName,
     create_default_providers,
     create_execution_providers,
+    is_here,
     provider_on_devices,
 )
 
@@ -119,7 +120,7 @@ def _without_absent(request: ProviderRequest) -> ProviderRequest:
         name = resolve_ep_name(stated)
         if name in kept:
             warn_caller(f"execution provider {quoted(stated)} is named twice")
-        elif is_known_ep(name) and not _is_here(name):
+        elif is_known_ep(name) and not is_here(name):
             here = ", ".join(dict.fromkeys(factory.ep_name for factory in available_factories(()).factories))
             warn_caller(
                 f"execution provider {quoted(stated)} is not available here and is left out; available are {here}"
@@ -159,13 +160,6 @@ def _pair(entry: Any) -> tuple[str, dict[str, str]]:
     if not (is_pair and isinstance(entry[0], str) and isinstance(entry[1], Mapping)):
         raise _wrong("providers", f"each of providers is a name or a pair of name and options, not {quoted(entry)}")
     return entry[0], {str(key): str(value) for key, value in entry[1].items()}
-
-
-def _is_here(name: str) -> bool:
-    try:
-        return find_factory(name).is_available()
-    except UnknownExecutionProviderError:
-        return False
 
 
 def _wrong(key: str, message: str) -> InvalidSessionOptionError:
