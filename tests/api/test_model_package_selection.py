@@ -31,7 +31,6 @@ from ortpkg.selection.measurements import (
     driver_version_of,
 )
 from ortpkg.selection.verdict import ReasonCode
-from ortpkg.session import provider_list
 
 DIGITS = Path(__file__).parents[2] / "sample_packages" / "digits.ortpackage"
 
@@ -208,13 +207,12 @@ def test_the_policy_pipeline_orders_selects_logs_creates_and_registers(
 
         monkeypatch.setattr(module, name, call)
 
-    from ortpkg.session import inference_session
+    from ortpkg.session import inference_session, session_providers
 
     for name in ("order_devices", "select_ep_devices", "log_decision"):
         watch(policy_pipeline, name)
-    for name in ("create_execution_providers", "register_execution_providers"):
-        assert getattr(provider_list, name)
-        watch(inference_session, name)
+    watch(session_providers, "create_execution_providers")
+    watch(inference_session, "register_execution_providers")
     digits.create_session()
 
     assert steps == [
