@@ -206,6 +206,9 @@ def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
 
 def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
+    if array.dtype.kind == "V" and array.dtype.names is None:  # bytes of one length, NULs at their ends included
+        array = np.array([each.tobytes() for each in array.flat], object).reshape(array.shape)
+        array = np.frompyfunc(lambda each: each.decode("utf-8"), 1, 1)(array)
     if array.dtype.kind not in "USO":
         raise _wrong(name, str(declared), f"numpy {array.dtype}")
     if array.dtype.kind == "S":

@@ -146,7 +146,7 @@ class InferenceSession(OnnxruntimeSurface):
             judged = None if check_contexts is None else _judged_contexts(model.graph, check_contexts)
             self._profiler = Profiler() if self._options.enable_profiling else None
             start_ns = time.perf_counter_ns()
-            created, is_default = create_session_providers(request, self._options)
+            created, is_default = create_session_providers(request, self._options, model)
         except BaseException as error:  # whatever it is, the session group that this session is of fails with it
             abandon_generating_groups(self._options, requested_ep_names(providers, ep_devices, backend), error)
             raise

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import SessionError, UsageError, printable, quoted
 from ortpkg.graph.ep_context import ep_context_nodes
 from ortpkg.graph.onnx_reader import load_model
@@ -17,7 +18,7 @@ from ortpkg.providers.ep_context_options import CONTEXT_EMBED_MODE, CONTEXT_ENAB
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.initializer_places import LocateInitializer, place_in_file, place_initializers, stated_places
 from ortpkg.session.onnxruntime_enums import OrtCompileApiFlags
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
+from ortpkg.session.options import BACKEND_ENTRY, GraphOptimizationLevel, SessionOptions
 
 _SUFFIX = ".onnx"
 
@@ -144,7 +145,7 @@ class ModelCompiler:
         options = copy.deepcopy(self._options)
         options.add_session_config_entry(CONTEXT_ENABLE, "1")
         options.add_session_config_entry(CONTEXT_FILE_PATH, str(output))
-        InferenceSession(self._source.model, options).close()
+        self._make_session(options)
         if not output.exists():
             self._write_uncompiled(output)
         self._place_initializers(output)
@@ -158,7 +159,12 @@ class ModelCompiler:
             )
         options = copy.deepcopy(self._options)
         options.optimized_model_filepath = str(output)
-        InferenceSession(self._source.model, options).close()
+        self._make_session(options)
+
+    def _make_session(self, options: SessionOptions) -> None:
+        """Makes and ends a session; without an execution provider in its options it is the CPU's, as in onnxruntime."""
+        is_named = options.has_providers() or BACKEND_ENTRY in options.config_entries
+        InferenceSession(self._source.model, options, None if is_named else [CPU_EP]).close()
 
     def _has_contexts(self) -> bool:
         return next(ep_context_nodes(load_model(self._source.model).graph), None) is not None

@@ -140,19 +140,20 @@ class OnnxruntimeSurface(ABC):
         return [cpu for _ in self.get_inputs()]
 
     def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
-        """Which provider runs which nodes, a compiled sub-graph's together; :meth:`get_partitions` says it always.
+        """Which provider runs which nodes: a compiled sub-graph's together, others one by one.
+
+        :meth:`get_partitions` says it without being asked before.
 
         Raises SessionError without the config entry ``session.record_ep_graph_assignment_info``.
         """
         if self.get_session_options().config_entries.get(RECORD_ASSIGNMENT_ENTRY) != "1":
             raise SessionError(f'set the config entry {RECORD_ASSIGNMENT_ENTRY} to "1" before the session is made')
-        return [
-            OrtEpAssignedSubgraph(
-                each.provider,
-                tuple(OrtEpAssignedNode(*node) for node in zip(each.node_names, each.op_types, strict=True)),
-            )
-            for each in self.get_partitions()
-        ]
+        found = []
+        for each in self.get_partitions():
+            nodes = [OrtEpAssignedNode(*node) for node in zip(each.node_names, each.op_types, strict=True)]
+            together = [tuple(nodes)] if each.fused_node else [(node,) for node in nodes]
+            found += [OrtEpAssignedSubgraph(each.provider, group) for group in together]
+        return found
 
     # --- devices -----------------------------------------------------------------------------------------------------
 

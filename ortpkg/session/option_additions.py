@@ -21,9 +21,11 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.session.known_attributes import KnownAttributesOnly
+from ortpkg.session.onnxruntime_enums import OrtExecutionProviderDevicePolicy
 from ortpkg.session.ort_ep_device import OrtEpDevice, as_ep_device
 
 if TYPE_CHECKING:
+    from ortpkg.session.device_policy import DevicePolicy, PolicyDelegate
     from ortpkg.session.ort_value import OrtValue
 
 _LARGEST_SIZE = (1 << 63) - 1
@@ -46,6 +48,7 @@ class OptionAdditions(KnownAttributesOnly):
     _external_initializers: dict[str, OrtValue] = field(default_factory=dict, repr=False, compare=False)
     _external_files: dict[str, memoryview] = field(default_factory=dict, repr=False, compare=False)
     _providers: list[tuple[str, tuple[EpDevice, ...], dict[str, str]]] = field(default_factory=list, repr=False)
+    _policy: DevicePolicy | None = field(default=None, repr=False)
     _load_cancellation: _Flag = field(default_factory=_Flag, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -175,9 +178,27 @@ class OptionAdditions(KnownAttributesOnly):
         self._check_is_new(devices[0].ep_name)
         self._providers.append((devices[0].ep_name, devices, _texts(provider_options)))
 
+    def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
+        """Lets a policy choose the device, where no execution provider is named or added."""
+        self._policy = OrtExecutionProviderDevicePolicy(policy)
+
+    def set_provider_selection_policy_delegate(self, delegate: PolicyDelegate) -> None:
+        """Lets a function choose: ``delegate(ep_devices, model_metadata, runtime_metadata, max_selections)``.
+
+        It returns those of the devices that the session shall use, in order. TypeError for what cannot be called.
+        """
+        if not callable(delegate):
+            raise TypeError(f"a delegate is a function, not {type(delegate).__name__}")
+        self._policy = delegate
+
+    @property
+    def provider_selection_policy(self) -> DevicePolicy | None:
+        """What chooses the devices; None where nothing was set."""
+        return self._policy
+
     def has_providers(self) -> bool:
-        """Whether any execution provider was added."""
-        return bool(self._providers)
+        """Whether any execution provider was added, or a policy is to choose."""
+        return bool(self._providers) or self._policy is not None
 
     def _check_is_new(self, ep_name: str) -> None:
         if ep_name in {name for name, _, _ in self._providers}:

@@ -50,7 +50,8 @@ def requested_ep_names(
         return [device.ep_name for device, _ in ep_devices]
     if not names:
         return [_default_ep(backend)]
-    return [resolve_ep_name(each if isinstance(each, str) else each[0]) for each in names]
+    stated: list[object] = [each[0] if isinstance(each, tuple) and each else each for each in names]
+    return [resolve_ep_name(each) for each in stated if isinstance(each, str)]  # others are told by who reads them
 
 
 def create_execution_providers(

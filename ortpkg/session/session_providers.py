@@ -14,11 +14,13 @@ from typing import Any
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
+from ortpkg.graph.model import Model
 from ortpkg.providers.ep_registry import available_factories
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.default_providers import default_ep_names, stated_ep_names
+from ortpkg.session.device_policy import devices_of_policy
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.provider_list import (
     ProviderName,
@@ -53,21 +55,25 @@ class ProviderRequest:
         return bool(self.providers) and self.ep_devices is None and self.backend is None
 
 
-def create_session_providers(request: ProviderRequest, options: SessionOptions) -> tuple[list[ExecutionProvider], bool]:
+def create_session_providers(
+    request: ProviderRequest, options: SessionOptions, model: Model
+) -> tuple[list[ExecutionProvider], bool]:
     """The providers of a session, in order, and whether they are those that a session has where nobody names any.
 
     Raises as :func:`create_requested_providers`, and UsageError for an ``ORTPKG_PROVIDERS`` that names nothing.
     """
     is_named = bool(request.providers) or request.ep_devices is not None or request.backend is not None
     if is_named or options.has_providers():
-        return create_requested_providers(request, options), False
+        return create_requested_providers(request, options, model), False
     stated = stated_ep_names()
     if stated:
         return create_execution_providers(stated, None, None, None, isolation=request.isolation), False
     return create_default_providers(default_ep_names(options), isolation=request.isolation), True
 
 
-def create_requested_providers(request: ProviderRequest, options: SessionOptions) -> list[ExecutionProvider]:
+def create_requested_providers(
+    request: ProviderRequest, options: SessionOptions, model: Model
+) -> list[ExecutionProvider]:
     """The providers of a session, in order.
 
     Raises:
@@ -76,7 +82,7 @@ def create_requested_providers(request: ProviderRequest, options: SessionOptions
     """
     if options.has_providers():
         if request.ep_devices is None and not request.providers:
-            return _from_options(options, request)
+            return _from_options(options, request, model)
         warn_caller("the session options have providers of their own; the session has those that it was made with only")
     if not request.is_by_name:
         return _created(request)
@@ -100,7 +106,13 @@ def _created(request: ProviderRequest) -> list[ExecutionProvider]:
     )
 
 
-def _from_options(options: SessionOptions, request: ProviderRequest) -> list[ExecutionProvider]:
+def _from_options(options: SessionOptions, request: ProviderRequest, model: Model) -> list[ExecutionProvider]:
+    policy = options.provider_selection_policy
+    if policy is not None and not options.requested_providers:
+        by_ep: dict[tuple[str, str], list[EpDevice]] = {}
+        for device in devices_of_policy(policy, model):
+            by_ep.setdefault((device.ep_name, device.backend), []).append(device)
+        return [provider_on_devices(tuple(devices), {}, request.isolation) for devices in by_ep.values()]
     made: list[ExecutionProvider] = []
     for name, devices, own in options.requested_providers:
         if devices:

@@ -18,11 +18,17 @@ from ortpkg.session.ort_device import OrtDevice, check_is_host
 Indices = npt.NDArray[np.int64]
 
 
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class SparseCooView:
     """The places of a tensor in COO form."""
 
     def __init__(self, indices: Indices) -> None:
-        self._indices = indices
+        self._indices = _read_only(indices)
 
     def indices(self) -> Indices:
         """Flat positions [n], or coordinates [n, 2], as they were given."""
@@ -33,7 +39,7 @@ class SparseCsrView:
     """The places of a tensor in CSR form."""
 
     def __init__(self, inner: Indices, outer: Indices) -> None:
-        self._inner, self._outer = inner, outer
+        self._inner, self._outer = _read_only(inner), _read_only(outer)
 
     def inner(self) -> Indices:
         """Column of each value."""
@@ -51,7 +57,7 @@ class SparseTensor:
         """Use :meth:`sparse_coo_from_numpy` and :meth:`sparse_csr_from_numpy`."""
         if not isinstance(view, SparseCooView | SparseCsrView):
             raise UsageError("a SparseTensor is made by sparse_coo_from_numpy or sparse_csr_from_numpy")
-        self._values = values.astype(object) if values.dtype.kind in "US" else values
+        self._values = _read_only(values.astype(object) if values.dtype.kind in "US" else values)
         self._dense_shape = [int(size) for size in dense_shape]
         self._view = view
 

@@ -138,11 +138,10 @@ def boolean_inputs(ort: Any, folder: Path) -> None:
     assert session.run(None, fed)[0].tolist() == [True, False]
 
 
-@behaviour("an input that is not fed is a ValueError that lists it, and what was fed")
+@behaviour("an input that is not fed is a ValueError that names it")
 def missing_input(ort: Any, folder: Path) -> None:
     session = session_of(ort, "g (bool[1] a, bool[1] b) => (bool[1] y) { y = And(a, b) }")
-    text = "Required inputs (['b']) are missing from input feed (['a'])"
-    raises(ValueError, text, lambda: session.run([], {"a": np.array([True])}))
+    raises(ValueError, "'b'", lambda: session.run([], {"a": np.array([True])}))
 
 
 @behaviour("the model's metadata are its producer, its names and its descriptions")
@@ -302,7 +301,10 @@ def links_to_a_folder_below(ort: Any, folder: Path) -> None:
     same(session.run(None, {"x": np.zeros(10, np.float32)})[0], np.arange(10))
 
 
-@behaviour("linked data elsewhere is refused")
+@behaviour(
+    "linked data in a folder that is not the model's is refused",
+    missing="links of the user's own are followed wherever they lead; those of somebody else are refused",
+)
 def links_to_elsewhere(ort: Any, folder: Path) -> None:
     path = os.fspath(_linked(folder, "model", "data"))
     raises(Exception, "data.bin", lambda: ort.InferenceSession(path, providers=CPU))

@@ -52,8 +52,8 @@ def texts_as_objects(ort: Any, folder: Path) -> None:
 
 @behaviour("texts may be bytes")
 def texts_as_bytes(ort: Any, folder: Path) -> None:
-    texts = np.array([b"this", b"is", b"an", b"identity"]).reshape(2, 2)
-    np.testing.assert_array_equal(_identity(ort, texts).astype("|S8"), texts)
+    texts = np.array([b"this", b"is", b"an", b"identity"], "S9").reshape(2, 2)  # onnxruntime reads up to a NUL
+    np.testing.assert_array_equal(_identity(ort, texts).astype("S9"), texts)
 
 
 @behaviour("texts may be numpy's void, all of one length")
@@ -147,7 +147,10 @@ def dictionaries(ort: Any, folder: Path) -> None:
         same(np.ravel(session.run(None, {"x": given})[0]), [25, 5.5, 0])
 
 
-@behaviour("a dictionary with a key of another type is an error that says so")
+@behaviour(
+    "a dictionary with a key of another type is an error that says so",
+    missing="keys of maps are compared with those that the model knows; any other counts for nothing",
+)
 def dictionary_with_wrong_key(ort: Any, folder: Path) -> None:
     session = _vectorizer(ort)
     raises(RuntimeError, "key", lambda: session.run(None, {"x": {0: 25.0, "a": 5.6}}))
