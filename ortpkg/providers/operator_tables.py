@@ -195,6 +195,6 @@ WHO_HAS: dict[str, str] = {
     "trt.plugins": "onnxruntime's TensorrtExecutionProvider has it, with the plug-in's library",
 }
 WHO_HAS_CUSTOM = (
-    "a kernel in Python (ortpkg.register_custom_ops, docs/custom_operators.md), a plug-in EP that has it "
-    "(docs/plugins.md), or onnxruntime with the library of custom operators that defines it, would run it"
+    "a kernel in Python (ortpkg.register_custom_ops), a plug-in EP that has it, or onnxruntime with the library of "
+    "custom operators that defines it would run it"
 )

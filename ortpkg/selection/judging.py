@@ -20,6 +20,7 @@ from ortpkg.selection.matches_variant import Judgement, MatchContext, Requiremen
 from ortpkg.selection.policies import Policy, device_kind
 from ortpkg.selection.provider_option_devices import device_option_of
 from ortpkg.selection.ranking import MEASURED_STANDING_OF_NONE, measured_standing, standing_of
+from ortpkg.selection.verdict import ReasonCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +84,13 @@ class Judges:
         self._uses_measurements = policy.uses_measurements
         self._outcomes: dict[tuple[Requirements, int], Outcome] = {}
         self._of_other_eps: dict[tuple[str, int], Outcome] = {}
+        #: Variants that would have come before the winner, had anything their operators.
+        self.lacking: dict[str, Candidate] = {}
 
     def winner(self) -> Candidate | None:
         """The best of all that fits."""
         measured = self._best_measured() if self._uses_measurements else None
-        best = measured or next((each for each in self._in_order() if each.rank is not None), None)
+        best = measured or self._first_in_order()
         if best is None or best.rank is None or not self._has_choice(best.variant):
             return best
         declared_at = best.rank[-2]
@@ -96,6 +99,14 @@ class Judges:
             (each for each in self._of_variant(kind, info, declared_at) if each.rank is not None),
             key=lambda each: each.rank or (),
         )
+
+    def _first_in_order(self) -> Candidate | None:
+        for each in self._in_order():
+            if each.rank is not None:
+                return each
+            if each.judgement.code is ReasonCode.OPERATOR_NOT_AVAILABLE:
+                self.lacking.setdefault(each.variant.name, each)
+        return None
 
     def candidates(self) -> Iterator[Candidate]:
         """Every variant on every EP device, in declaration order."""

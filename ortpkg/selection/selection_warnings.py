@@ -13,6 +13,8 @@ from ortpkg.selection.reasons import ep_device_label
 from ortpkg.selection.verdict import ReasonCode
 from ortpkg.selection.wishes import SelectionRequest
 
+_MOST_LACKING = 3
+
 
 def selection_warnings(
     component_name: str, judges: Judges, winner: Candidate | None, request: SelectionRequest
@@ -22,6 +24,8 @@ def selection_warnings(
     yield from _record_warnings(recorded, winner, request)
     yield from _passed_over(recorded)
     if winner is not None:
+        better = [each for each in judges.lacking.values() if each.variant is not winner.variant]
+        yield from map(_passed_over_text, better[:_MOST_LACKING])
         yield from _winner_warnings(winner)
     if not any(_covers_cpu(kind.requirements) for kind in judges.kinds):
         # A package without a variant for a bare CPU leaves machines without accelerators with nothing.
@@ -54,8 +58,12 @@ def _passed_over(recorded: Sequence[Candidate]) -> Iterable[str]:
     for candidate in recorded:
         judgement = candidate.judgement
         if judgement.code in {ReasonCode.QUARANTINED, ReasonCode.CANARY_FAILED}:
-            name, place = quoted(candidate.variant.name), ep_device_label(candidate.ep_device)
-            yield f"variant {name} is passed over on {place}: {judgement.code}: {judgement.reason}"
+            yield _passed_over_text(candidate)
+
+
+def _passed_over_text(candidate: Candidate) -> str:
+    name, place = quoted(candidate.variant.name), ep_device_label(candidate.ep_device)
+    return f"variant {name} is passed over on {place}: {candidate.judgement.code}: {candidate.judgement.reason}"
 
 
 def _winner_warnings(winner: Candidate) -> Iterable[str]:

@@ -62,13 +62,16 @@ def test_the_next_variant_wins_where_nothing_has_an_operator_of_the_first(packag
 
     assert selection.best is not None
     assert selection.best.variant.name == "plain"
+    (warning,) = (each for each in selection.warnings if "passed over" in each)
+    assert warning.startswith("variant 'custom' is passed over on OpenVINOExecutionProvider (openvino) on CPU")
+    assert "OPERATOR_NOT_AVAILABLE: its model needs operator 'com.acme:Frobnicate'" in warning
     rejected = [verdict for verdict in selection.verdicts if verdict.variant.name == "custom"]
     assert {verdict.code for verdict in rejected} == {ReasonCode.OPERATOR_NOT_AVAILABLE}
     (embedded,) = (each for each in rejected if each.ep_device is not None and each.ep_device.backend == "embedded")
     assert embedded.reason == (
         "its model needs operator 'com.acme:Frobnicate', which CPUExecutionProvider (embedded) does not have; "
-        "a kernel in Python (ortpkg.register_custom_ops, docs/custom_operators.md), a plug-in EP that has it "
-        "(docs/plugins.md), or onnxruntime with the library of custom operators that defines it, would run it"
+        "a kernel in Python (ortpkg.register_custom_ops), a plug-in EP that has it, or onnxruntime with the library of "
+        "custom operators that defines it would run it"
     )
 
 

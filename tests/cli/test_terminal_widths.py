@@ -49,6 +49,7 @@ TABLES: dict[str, list[str]] = {
     "inspect": ["inspect {long}", "inspect {digits}", "inspect {tinychar}"],
     "migrate_check": ["migrate-check {long}", "migrate-check {digits}"],
     "plan": ["plan {digits} --nodes --memory", "plan {tinychar} -c decode --nodes --memory", "plan {long} --nodes"],
+    "plan_costs": ["plan {digits} --partition cost"],
     "quarantine": ["quarantine"],
     "run": ["run {long} -i x={inputs} --backend embedded"],
     "run_results": ["run {digits} --backend embedded"],

@@ -211,3 +211,9 @@ def test_the_caller_s_options_stay_as_they_are(path: Path) -> None:
     ortpkg.ModelCompiler(options, path).compile_to_file()
     assert set(options.config_entries) == {"ortpkg.backend"}
     assert options.graph_optimization_level is ortpkg.GraphOptimizationLevel.ORT_ENABLE_ALL
+
+
+def test_nothing_is_compiled_for_a_provider_that_nobody_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORTPKG_PROVIDERS", "prepack, cpu")  # as if all that the machine has were that
+    ortpkg.ModelCompiler(ortpkg.SessionOptions(), path).compile_to_file()
+    assert "EPContext" not in operators(path.with_name("model_ctx.onnx"))
