@@ -29,16 +29,30 @@ def provider_options_by_ep(
     """
     if not wished:
         return EMPTY
+    if not isinstance(wished, Mapping):
+        raise UsageError(f"provider options are {{option: value}}, or {{EP: {{option: value}}}}, not {quoted(wished)}")
     nested = {key: value for key, value in wished.items() if isinstance(value, Mapping)}
     if nested and len(nested) < len(wished):
         raise UsageError("provider options are {option: value}, or {EP: {option: value}}, not both at once")
     if nested:
-        return FrozenMapping({ep_named(name, named): _texts(options) for name, options in nested.items()})
-    told = ep or next((found for found in map(ep_of_option, wished) if found is not None), None)
-    if told is None:
+        return _by_full_name(nested, named)
+    told = {found for found in map(ep_of_option, wished) if found is not None}
+    if ep is None and len(told) != 1:
         keys = ", ".join(map(quoted, wished))
         raise UsageError(f"whose options are {keys}? name the execution provider too, by ep (--ep)")
-    return FrozenMapping({told: _texts(wished)})
+    return FrozenMapping({ep or told.pop(): _texts(wished)})
+
+
+def _by_full_name(nested: Mapping[Any, Mapping[Any, Any]], named: Collection[str]) -> FrozenMapping[FrozenMapping[str]]:
+    found: dict[str, FrozenMapping[str]] = {}
+    for name, options in nested.items():
+        if not isinstance(name, str):
+            raise UsageError(f"provider options name an execution provider {quoted(name)}; write its name")
+        ep_name = ep_named(name, named)
+        if ep_name in found:
+            raise UsageError(f"provider options name {ep_name} twice; write all its options at one name")
+        found[ep_name] = _texts(options)
+    return FrozenMapping(found)
 
 
 def _texts(options: Mapping[Any, Any]) -> FrozenMapping[str]:

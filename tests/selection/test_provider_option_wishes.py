@@ -141,6 +141,10 @@ def test_whose_options_they_are(wished: Any, ep: str | None, found: dict[str, An
         ({"device_type": True}, "write a text or a number"),
         ({"device_type": None}, "write a text or a number"),
         ({"openvino": {3: "x"}}, "write a text or a number"),
+        ({3: {"threads": 4}}, "an execution provider '3'; write its name"),
+        ({"openvino": {"device_type": "NPU"}, OPENVINO: {"device_type": "CPU"}}, f"name {OPENVINO} twice"),
+        ({"device_type": "NPU", "backend_type": "htp"}, "whose options are 'device_type', 'backend_type'"),
+        ([("device_type", "NPU")], r"not \"\[\('device_type', 'NPU'\)\]\""),
     ],
 )
 def test_what_is_no_option_is_a_usage_error(wished: Any, message: str) -> None:
