@@ -1,7 +1,7 @@
 """Which operators beyond ONNX's own a model file needs, found in its encoding: no protobuf, no weights, little time.
 
 Most models import ONNX's own domains alone; of these nothing but the list of imports is looked at. For the others every
-node is, in sub-graphs and functions too. Field numbers are those of onnx.proto.
+node is, in sub-graphs too, and in those functions that are called. Field numbers are those of onnx.proto.
 """
 
 from __future__ import annotations
@@ -98,12 +98,16 @@ def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
     outline = _Outline.of(data)
     if outline.imports_only_onnx:
         return NOTHING
-    scan = _Scan(data=data, limits=limits)
+    functions: dict[Operator, list[_Span]] = {}
+    for span in outline.functions:
+        functions.setdefault(_defined_by(data, *span), []).append(span)
+    scan = _Scan(data=data, limits=limits, functions=functions)
     for span in outline.graphs:
         scan.read_nodes(*span, _GRAPH_NODE)
-    own = {scan.read_function(*span) for span in outline.functions}
+    while scan.to_read:
+        scan.read_nodes(*scan.to_read.pop(), _FUNCTION_NODE)
     return ModelOperators(
-        operators=tuple(sorted(scan.operators - own - {_EP_CONTEXT})), context_sources=tuple(sorted(scan.sources))
+        operators=tuple(sorted(scan.operators - {_EP_CONTEXT})), context_sources=tuple(sorted(scan.sources))
     )
 
 
@@ -132,22 +136,21 @@ class _Outline:
 
 @dataclass(slots=True, kw_only=True)
 class _Scan:
-    """One walk over all nodes of a model; gathers the foreign ones."""
+    """One walk over the nodes of a model; gathers the foreign ones.
+
+    Attributes:
+        functions: operator that the model defines → where; those of one name differ in their overload only.
+        to_read: the functions that were called and are still to be walked over; no function is twice.
+    """
 
     data: memoryview
     limits: ModelLimits
+    functions: dict[Operator, list[_Span]]
+    called: set[Operator] = field(default_factory=set)
+    to_read: list[_Span] = field(default_factory=list)
     operators: set[Operator] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
     node_count: int = 0
-
-    def read_function(self, start: int, stop: int) -> Operator:
-        """Its nodes; returns the operator that it defines."""
-        texts = dict.fromkeys((_FUNCTION_NAME, _FUNCTION_DOMAIN), "")
-        for number, _, body, end in fields(self.data, start, stop):
-            if number in texts and body >= 0:
-                texts[number] = _text(self.data, body, end)
-        self.read_nodes(start, stop, _FUNCTION_NODE)
-        return texts[_FUNCTION_DOMAIN], texts[_FUNCTION_NAME]
 
     def read_nodes(self, start: int, stop: int, node_field: int) -> None:
         """The nodes of a graph or a function, and of the graphs inside them; no recursion."""
@@ -177,11 +180,19 @@ class _Scan:
                 op_type = _text(self.data, body, end)
         for span in attributes:
             subgraphs += self._subgraphs(*span)
+        if (domain, op_type) in self.functions:
+            self._call((domain, op_type))
+            return subgraphs
         if domain not in ONNX_DOMAINS:
             self.operators.add((domain, op_type))
         if (domain, op_type) == _EP_CONTEXT:
             self.sources.add(self._source(attributes))
         return subgraphs
+
+    def _call(self, operator: Operator) -> None:
+        if operator not in self.called:
+            self.called.add(operator)
+            self.to_read += self.functions[operator]
 
     def _subgraphs(self, start: int, stop: int) -> Iterator[_Span]:
         for number, _, body, end in fields(self.data, start, stop):
@@ -199,6 +210,15 @@ class _Scan:
             if name == "source":
                 return _text(self.data, *value)
         return ""
+
+
+def _defined_by(data: memoryview, start: int, stop: int) -> Operator:
+    """The operator that a function defines."""
+    texts = dict.fromkeys((_FUNCTION_DOMAIN, _FUNCTION_NAME), "")
+    for number, _, body, end in fields(data, start, stop):
+        if number in texts and body >= 0:
+            texts[number] = _text(data, body, end)
+    return texts[_FUNCTION_DOMAIN], texts[_FUNCTION_NAME]
 
 
 def _imports_foreign(data: memoryview, start: int, stop: int) -> bool:

@@ -61,6 +61,20 @@ def test_nodes_in_sub_graphs_and_functions_count_and_functions_themselves_do_not
     assert needs(model).operators == (("com.acme", "Inner"), ("com.acme", "Within"))
 
 
+def test_functions_count_where_they_are_called_and_nowhere_else() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21, "local" : 1]>
+        g (float[4] x) => (float[4] y) { y = local.outer(x) }
+        <domain: "local", opset_import: ["" : 21, "local" : 1]>
+        outer (v) => (w) { w = local.inner(v) }
+        <domain: "local", opset_import: ["" : 21, "com.acme" : 1, "local" : 1]>
+        inner (v) => (w) { a = com.acme.Reached(v) w = local.outer(a) }
+        <domain: "local", opset_import: ["" : 21, "com.acme" : 1]>
+        unused (v) => (w) { w = com.acme.Unreached(v) }"""
+    )
+    assert needs(model).operators == (("com.acme", "Reached"),)
+
+
 @pytest.mark.requirement("E10", "E35")
 def test_sources_of_contexts_are_told_apart_from_operators() -> None:
     model = foreign(
