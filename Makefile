@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types layers tests conformance interop crash-sweep format docs clean
+.PHONY: help run test check lint types layers tests conformance interop crash-sweep fuzz mutants format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -23,6 +23,7 @@ help:
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make fuzz         random models against the engine, in child processes (FUZZ=\"--seed 7 --minutes 60 --op Resize\")"
+	@echo "make mutants      small changes of changed lines that no test notices (MUTANTS=\"--since main --room engine --sample 60\")"
 	@echo "make format       format the code; make docs: write the generated documents anew; make clean"
 
 run: $(VENV)/.installed
@@ -55,6 +56,17 @@ crash-sweep: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+# cosmic-ray has an environment of its own: it brings thirty packages that nothing else here needs.
+mutants: $(VENV)/.installed-dev build/cosmic-ray/.installed
+	$(BIN)/python -m tests.mutation --tool build/cosmic-ray/bin/python $(MUTANTS)
+
+build/cosmic-ray/.installed: tests/mutation/requirements.txt
+	@echo "installing cosmic-ray into build/cosmic-ray (once)"
+	@rm -rf build/cosmic-ray && $(BIN)/python -m venv build/cosmic-ray
+	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/cosmic-ray/bin/python -m pip --disable-pip-version-check install --quiet \
+		--requirement tests/mutation/requirements.txt
+	@touch $@
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,67 @@
+"""A pytest plug-in that writes which functions of a folder each test calls, and how long the test takes.
+
+``pytest -p tests.mutation.reach``, with ``REACH_FOLDER`` (the folder, absolute) and ``REACH_FILE`` (what is written). A
+function is ``[file below the folder's parent, first line]``. What child processes call is not seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+_FOLDER = os.environ.get("REACH_FOLDER", "") + os.sep
+
+
+class _Recorder:
+    """Collects the first lines of the functions that are called while a test runs."""
+
+    def __init__(self) -> None:
+        self.called: set[tuple[str, int]] = set()
+        self.failed: set[str] = set()
+        self.tests: dict[str, dict[str, Any]] = {}
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> None:
+        """A global trace function: returns nothing, so that no line is traced."""
+        code = frame.f_code
+        if code.co_filename.startswith(_FOLDER):
+            self.called.add((code.co_filename, code.co_firstlineno))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self.called.clear()
+        started_s = time.perf_counter()
+        threading.settrace(self.trace)
+        sys.settrace(self.trace)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)
+            root = Path(_FOLDER).parent
+            self.tests[item.nodeid] = {
+                "duration_s": round(time.perf_counter() - started_s, 3),
+                "calls": sorted([Path(file).relative_to(root).as_posix(), line] for file, line in self.called),
+                "failed": item.nodeid in self.failed,
+            }
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self) -> None:
+        Path(os.environ["REACH_FILE"]).write_text(json.dumps(self.tests), encoding="utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Recorder(), "reach")

@@ -1,0 +1,11 @@
+"""Which tests ought to notice a change of which package: for each room, folders of tests, the fast ones first."""
+
+from __future__ import annotations
+
+ROOMS: dict[str, tuple[str, ...]] = {
+    "selection": ("tests/selection", "tests/api"),
+    "engine": ("tests/engine", "tests/session"),
+    "session": ("tests/session", "tests/engine", "tests/capi", "tests/backend"),
+    "package": ("tests/package", "tests/api"),
+    "providers": ("tests/providers", "tests/session", "tests/ep_context"),
+}

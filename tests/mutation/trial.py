@@ -1,0 +1,159 @@
+"""A copy of the checkout in which mutants are tried, one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: No test of these takes longer by itself, so one that does is hanging.
+TEST_TIMEOUT_S = 60
+
+RECORDING_LIMIT_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What one test calls, and how long it takes."""
+
+    test: str
+    duration_s: float
+    calls: frozenset[tuple[str, int]]
+    """Files, and first lines of functions in them."""
+
+
+class Copy:
+    """The files of a checkout that git knows or would add, in a folder of their own with a home of its own."""
+
+    def __init__(self, checkout: Path, folder: Path) -> None:
+        self.root = folder / "checkout"
+        self._scratch = folder / "scratch"
+        self._written = 0
+        listed = subprocess.run(
+            ["git", "-C", str(checkout), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            capture_output=True,
+            check=True,
+        )
+        digest = hashlib.sha256()
+        for name in sorted({os.fsdecode(each) for each in listed.stdout.split(b"\0") if each}):
+            source, target = checkout / name, self.root / name
+            if source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+                if not name.startswith("tests/mutation/"):
+                    digest.update(name.encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
+        self.digest = digest.hexdigest()[:16]
+
+    def text(self, file: str) -> str:
+        return Path(self.root, file).read_text(encoding="utf-8")
+
+    def write(self, file: str, text: str) -> None:
+        """Replaces a file's text; its time is new to the second, so that no compiled file is taken for it."""
+        self._written += 1
+        path = self.root / file
+        path.write_text(text, encoding="utf-8", newline="")
+        moment_s = int(time.time()) - 1_000_000 + 2 * self._written
+        os.utime(path, (moment_s, moment_s))
+
+    def pytest(self, arguments: Sequence[str], limit_s: float, **variables: str) -> int | None:
+        """The exit code of pytest in the copy; None where it had to be stopped, with all that it started."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        home = self._scratch / "home"
+        home.mkdir(parents=True)
+        environment = os.environ | variables
+        environment |= {"PYTHONPATH": str(self.root), "HOME": str(home), "TMPDIR": str(self._scratch)}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", f"--timeout={TEST_TIMEOUT_S}", *arguments],
+            cwd=self.root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def record_reach(self, folder: str, file: Path) -> None:
+        """Runs the tests of a folder once, unchanged, and writes what each calls."""
+        below = str(self.root / "ortpkg")
+        self.pytest(["-p", "tests.mutation.reach", folder], RECORDING_LIMIT_S, REACH_FOLDER=below, REACH_FILE=str(file))
+
+
+def read_reach(text: str) -> tuple[list[Reach], list[str]]:
+    """What tests reach, and the names of those that fail without any mutant, which can tell nothing."""
+    tests: dict[str, Any] = json.loads(text)
+    reach = [
+        Reach(
+            test=name,
+            duration_s=test["duration_s"],
+            calls=frozenset((file, line) for file, line in test["calls"]),
+        )
+        for name, test in tests.items()
+        if not test["failed"]
+    ]
+    return reach, sorted(name for name, test in tests.items() if test["failed"])
+
+
+def choose_tests(
+    reach: Sequence[Reach], file: str, function: int | None, budget_s: float
+) -> tuple[list[str], float, int]:
+    """The tests that call a function, or anything in its file where it is None; what they took; and how many there are.
+
+    The fast ones first, and no more than take ``budget_s`` together.
+    """
+    reaching = [each for each in reach if _reaches(each, file, function)]
+    reaching.sort(key=lambda each: each.duration_s)
+    chosen: list[str] = []
+    total_s = 0.0
+    for each in reaching:
+        if chosen and total_s + each.duration_s > budget_s:
+            break
+        chosen.append(each.test)
+        total_s += each.duration_s
+    return chosen, total_s, len(reaching)
+
+
+def _reaches(reach: Reach, file: str, function: int | None) -> bool:
+    if function is not None:
+        return (file, function) in reach.calls
+    return any(called == file for called, _ in reach.calls)
+
+
+def diff_of(before: str, after: str) -> list[str]:
+    """The lines that a mutant takes away and puts in their place."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    return [line for line in lines if line[:1] in "+-" and line[:3] not in {"+++", "---"}]
+
+
+def ask_cosmic_ray(python: Path, root: Path, request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What ``mutants.py`` answers, run in ``root`` by the Python that has cosmic-ray."""
+    finished = subprocess.run(
+        [str(python), "-P", str(root / "tests" / "mutation" / "mutants.py")],
+        cwd=root,
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if finished.returncode:
+        raise SystemExit(f"cosmic-ray failed:\n{finished.stderr}")
+    answer: list[dict[str, Any]] = json.loads(finished.stdout)
+    return answer
