@@ -2,72 +2,48 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.engine.direct_run import DirectRun, direct_run_of
-from ortpkg.engine.graph_partitioner import Partition
-from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import ExecutionProviderError, SessionError, quoted
-from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
-from ortpkg.graph.graph import Graph
+from ortpkg.errors import EpContextError, ExecutionProviderError, quoted
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.kernels.blas_threads import blas_threads
 from ortpkg.kernels.op_kernel import Value
-from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
-from ortpkg.providers.mapped_context import MappedContext
-from ortpkg.session.added_transformers import added_transformers
 from ortpkg.session.async_runs import AsyncCallback, AsyncRuns
 from ortpkg.session.caller_warnings import warn_caller
-from ortpkg.session.default_providers import may_do_without
-from ortpkg.session.environment import global_thread_pool_sizes
 from ortpkg.session.feeds import FeedCheck, check_output_names
 from ortpkg.session.lora_adapter import fed_with_adapters
-from ortpkg.session.model_loading import load_for_session
-from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
 from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
-from ortpkg.session.options import (
-    BACKEND_ENTRY,
-    ExecutionMode,
-    RunOptions,
-    SessionOptions,
-    check_limits,
-    check_session_options,
+from ortpkg.session.options import BACKEND_ENTRY, ExecutionMode, RunOptions, SessionOptions, check_limits
+from ortpkg.session.provider_list import ProviderName
+from ortpkg.session.session_answers import SessionAnswers
+from ortpkg.session.session_parts import (
+    ContextCheck,
+    SessionParts,
+    SessionWishes,
+    effective_options,
+    make_session_parts,
 )
-from ortpkg.session.placement import Placement, create_placement
-from ortpkg.session.provider_list import (
-    ProviderName,
-    register_execution_providers,
-    requested_ep_names,
-)
-from ortpkg.session.session_plan import SessionPlan, describe_plan
-from ortpkg.session.session_providers import ProviderRequest, create_session_providers
-from ortpkg.session.session_state import SessionState, abandon_generating_groups, create_session_state
+from ortpkg.session.session_providers import ProviderRequest
 from ortpkg.session.thread_choice import ThreadChoice
 
 _log = logging.getLogger(__name__)
 
-#: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened them.
-ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
-
-class InferenceSession(OnnxruntimeSurface):
+class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     """A model that is ready to run. Any number of threads may run it at the same time."""
 
     def __init__(
@@ -119,7 +95,7 @@ class InferenceSession(OnnxruntimeSurface):
         """
         if ignored:
             _log.warning("InferenceSession ignores the keywords %s", ", ".join(map(quoted, ignored)))
-        self._options = _effective(sess_options)
+        self._options = effective_options(sess_options)
         self._source = path_or_bytes
         self._remake = partial(
             InferenceSession,
@@ -129,60 +105,37 @@ class InferenceSession(OnnxruntimeSurface):
             is_confined=is_confined,
             enable_fallback=False,
         )
-        backend = backend if backend is not None else self._options.config_entries.get(BACKEND_ENTRY)
         request = ProviderRequest(
             providers=providers,
             provider_options=provider_options,
             ep_devices=ep_devices,
-            backend=backend,
+            backend=backend if backend is not None else self._options.config_entries.get(BACKEND_ENTRY),
             falls_back=bool(enable_fallback),
             isolation=self._load_limits() if isolate else None,
         )
-        self._falls_back = bool(enable_fallback) and request.is_by_name
-        try:
-            check_session_options(self._options)
-            added = added_transformers(transformers)
-            model = load_for_session(path_or_bytes, self._options, with_own_links=not is_confined)
-            judged = None if check_contexts is None else _judged_contexts(model.graph, check_contexts)
-            self._profiler = Profiler() if self._options.enable_profiling else None
-            start_ns = time.perf_counter_ns()
-            created, is_default = create_session_providers(request, self._options, model)
-        except BaseException as error:  # whatever it is, the session group that this session is of fails with it
-            abandon_generating_groups(self._options, requested_ep_names(providers, ep_devices, backend), error)
-            raise
-        self._providers = register_execution_providers(created)
-        create_state = partial(
-            create_session_state,
+        wishes = SessionWishes(
+            source=path_or_bytes,
             options=self._options,
-            profiler=self._profiler,
-            judged_contexts=judged,
-            transformers=added,
+            request=request,
+            check_contexts=check_contexts,
+            transformers=transformers,
+            is_confined=is_confined,
         )
-        names, defaults = _required_and_overridable(model.graph)
-        try:
-            self._state = create_state(model, providers=self._providers)
-        except ExecutionProviderError as error:
-            if not is_default or not may_do_without(error, self._providers, self._options):
-                raise
-            self._providers = register_execution_providers([])
-            model = load_for_session(path_or_bytes, self._options, with_own_links=not is_confined)
-            self._state = create_state(model, providers=self._providers)
-        graph = model.graph
-        self._is_native = _computes_natively(self._state, self._providers)
-        self._direct = _direct_run(self._state, self._profiler)
-        self._weight_nbytes = sum(partition.weight_nbytes for partition in self._state.partitions)
-        self._inputs = node_args(graph, names)
-        self._overridable = node_args(graph, defaults)
-        self._check_feeds = FeedCheck(node_args(graph, graph.inputs), frozenset(defaults))
-        self._outputs = node_args(graph, graph.outputs)
-        self._output_names = [declared.name for declared in self._outputs]
-        self._metadata = model_metadata(model)
+        self._falls_back = bool(enable_fallback) and request.is_by_name
+        self._take(make_session_parts(wishes))
+
+    def _take(self, parts: SessionParts) -> None:
+        self._providers, self._state, self._profiler = parts.providers, parts.state, parts.profiler
+        self._is_native, self._direct = parts.is_native, parts.direct
+        self._inputs, self._overridable, self._outputs = parts.required, parts.overridable, parts.outputs
+        self._metadata = parts.metadata
+        self._weight_nbytes = sum(partition.weight_nbytes for partition in parts.state.partitions)
+        self._check_feeds = FeedCheck(parts.declared, frozenset(each.name for each in parts.overridable))
+        self._output_names = [declared.name for declared in parts.outputs]
         self._thread_choice = ThreadChoice() if _leaves_threads_to_us(self._options) else None
         self._async_runs = AsyncRuns()
         self._lock = threading.Lock()
         self._is_closed = False
-        if self._profiler is not None:
-            self._profiler.record("session_initialization", "Session", start_ns)
 
     # --- running -----------------------------------------------------------------------------------------------------
 
@@ -204,7 +157,7 @@ class InferenceSession(OnnxruntimeSurface):
         try:
             return self._run(output_names, input_feed, run_options)
         except ExecutionProviderError as error:
-            if not self._falls_back:
+            if not self._falls_back or isinstance(error, EpContextError):  # no other provider reads a context
                 raise
             warn_caller(f"{error}; the session falls back to {CPU_EP} (disable_fallback makes this an error)")
         self.set_providers([CPU_EP])
@@ -306,68 +259,7 @@ class InferenceSession(OnnxruntimeSurface):
         """An execution provider that fails in a run makes the session use the CPU instead, once, with a warning."""
         self._falls_back = True
 
-    # --- asking ------------------------------------------------------------------------------------------------------
-
-    def get_inputs(self) -> list[NodeArg]:
-        """Inputs that must be fed."""
-        return list(self._inputs)
-
-    def get_outputs(self) -> list[NodeArg]:
-        return list(self._outputs)
-
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """Inputs with a default value."""
-        return list(self._overridable)
-
-    def get_modelmeta(self) -> ModelMetadata:
-        return self._metadata
-
-    def get_session_options(self) -> SessionOptions:
-        """A copy of the options that the session was made with."""
-        return copy.deepcopy(self._options)
-
-    def get_providers(self) -> list[str]:
-        """Names of the providers in order of priority."""
-        return list(dict.fromkeys(provider.name for provider in self._providers))
-
-    def get_provider_options(self) -> dict[str, dict[str, str]]:
-        """Options by provider name."""
-        return {provider.name: dict(provider.options) for provider in reversed(self._providers)}
-
-    def get_partitions(self) -> tuple[Partition, ...]:
-        """Which provider runs which nodes."""
-        return self._state.partitions
-
-    def get_plan(self) -> SessionPlan:
-        """What was fixed before the first run: partitions, the steps in order, where each value lies and how long."""
-        return describe_plan(self._state, tuple(self.get_providers()))
-
-    def get_placement(self) -> Placement:
-        """What runs where: nodes, weights and, with profiling, time per execution provider.
-
-        Raises SessionError where the session is closed.
-        """
-        self._check_open()
-        durations_s = None if self._profiler is None else self._profiler.node_durations_s()
-        return create_placement(self._providers, self._state.partitions, durations_s)
-
     # --- ending ------------------------------------------------------------------------------------------------------
-
-    def get_profiling_start_time_ns(self) -> int:
-        """When profiling began, on ``time.perf_counter_ns``'s clock; 0 where it is off."""
-        return 0 if self._profiler is None else self._profiler.origin_ns
-
-    def end_profiling(self) -> str:
-        """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off."""
-        if self._profiler is None:
-            return ""
-        stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
-        path = Path(f"{self._options.profile_file_prefix}{stamp}_{os.getpid()}.json")
-        try:
-            self._profiler.write(path)
-        except OSError as error:
-            raise SessionError(f"the profile cannot be written to {quoted(path)}: {error}") from error
-        return str(path)
 
     def close(self) -> None:
         """Frees everything, when the runs under way have ended; the session cannot run any more.
@@ -394,44 +286,6 @@ class InferenceSession(OnnxruntimeSurface):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise SessionError("the session is closed")
-
-
-def _effective(stated: SessionOptions | None) -> SessionOptions:
-    """A copy of a caller's options, with the process's numbers of threads where the session is to share these."""
-    options = copy.deepcopy(stated) if stated is not None else SessionOptions()
-    shared = None if options.use_per_session_threads else global_thread_pool_sizes()
-    if shared is not None:
-        options.intra_op_num_threads, options.inter_op_num_threads = shared
-    return options
-
-
-def _judged_contexts(graph: Graph, check_contexts: ContextCheck) -> Mapping[Path, MappedContext] | None:
-    """What the check returns for the model's contexts; None where it has none."""
-    contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
-    return check_contexts(contexts) if contexts else None
-
-
-def _required_and_overridable(graph: Graph) -> tuple[list[str], list[str]]:
-    """The names of the inputs that must be fed, and of those with a default value, as the model declares them."""
-    required = [name for name in graph.inputs if name not in graph.initializers]
-    return required, [name for name in graph.inputs if name in graph.initializers]
-
-
-def _computes_natively(state: SessionState, providers: Sequence[ExecutionProvider]) -> bool:
-    """Whether native libraries run all of it, so that numpy's settings and threads are no matter."""
-    native = {provider.name for provider in providers if provider.computes_natively}
-    return all(each.fused_node and each.provider in native for each in state.partitions)
-
-
-def _direct_run(state: SessionState, profiler: Profiler | None) -> DirectRun | None:
-    """The short way through a plan of fused nodes; None where there is none, or steps are to be recorded."""
-    if profiler is not None or not all(each.fused_node for each in state.partitions):
-        return None
-    return direct_run_of(state.executable)
 
 
 def _leaves_threads_to_us(options: SessionOptions) -> bool:

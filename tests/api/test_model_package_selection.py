@@ -207,12 +207,12 @@ def test_the_policy_pipeline_orders_selects_logs_creates_and_registers(
 
         monkeypatch.setattr(module, name, call)
 
-    from ortpkg.session import inference_session, session_providers
+    from ortpkg.session import session_parts, session_providers
 
     for name in ("order_devices", "select_ep_devices", "log_decision"):
         watch(policy_pipeline, name)
     watch(session_providers, "create_execution_providers")
-    watch(inference_session, "register_execution_providers")
+    watch(session_parts, "register_execution_providers")
     digits.create_session()
 
     assert steps == [

@@ -20,7 +20,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
-from ortpkg.session import inference_session
+from ortpkg.session import session_parts
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode
 from ortpkg.session.ort_value import OrtValue
@@ -488,7 +488,7 @@ def session(
     """A profiled session on one far device and the CPU."""
     kind = FarCompilingProvider if request.param else FarKernelProvider
     provider = kind("OneExecutionProvider", FarDevice("One:0"), "Neg", "Exp")
-    monkeypatch.setattr(inference_session, "create_execution_providers", lambda *_, **__: [provider])
+    monkeypatch.setattr(session_parts, "create_session_providers", lambda *_: ([provider], False))
     text = "g (float[N,3] x) => (float[N,3] y, float[N,3] z) { a = Neg(x)  y = Exp(a)  z = Sigmoid(y) }"
     options = options_of(enable_profiling=True, profile_file_prefix=str(tmp_path / "profile_"))
     with InferenceSession(model_of(text).SerializeToString(), options) as made:

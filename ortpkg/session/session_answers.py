@@ -1,0 +1,98 @@
+"""What a session says of itself: inputs and outputs, providers, plan and profile."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from abc import ABC
+from pathlib import Path
+
+from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.profiler import Profiler
+from ortpkg.errors import SessionError, quoted
+from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.session.node_args import ModelMetadata, NodeArg
+from ortpkg.session.options import SessionOptions
+from ortpkg.session.placement import Placement, create_placement
+from ortpkg.session.session_plan import SessionPlan, describe_plan
+from ortpkg.session.session_state import SessionState
+
+
+class SessionAnswers(ABC):
+    """Base of :class:`~ortpkg.session.inference_session.InferenceSession`, which sets the attributes."""
+
+    _options: SessionOptions
+    _providers: list[ExecutionProvider]
+    _state: SessionState
+    _profiler: Profiler | None
+    _inputs: list[NodeArg]
+    _overridable: list[NodeArg]
+    _outputs: list[NodeArg]
+    _metadata: ModelMetadata
+    _is_closed: bool
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Inputs that must be fed."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        return list(self._outputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Inputs with a default value."""
+        return list(self._overridable)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        return self._metadata
+
+    def get_session_options(self) -> SessionOptions:
+        """A copy of the options that the session was made with."""
+        return copy.deepcopy(self._options)
+
+    def get_providers(self) -> list[str]:
+        """Names of the providers in order of priority."""
+        return list(dict.fromkeys(provider.name for provider in self._providers))
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Options by provider name."""
+        return {provider.name: dict(provider.options) for provider in reversed(self._providers)}
+
+    def get_partitions(self) -> tuple[Partition, ...]:
+        """Which provider runs which nodes."""
+        return self._state.partitions
+
+    def get_plan(self) -> SessionPlan:
+        """What was fixed before the first run: partitions, the steps in order, where each value lies and how long."""
+        return describe_plan(self._state, tuple(self.get_providers()))
+
+    def get_placement(self) -> Placement:
+        """What runs where: nodes, weights and, with profiling, time per execution provider.
+
+        Raises SessionError where the session is closed.
+        """
+        self._check_open()
+        durations_s = None if self._profiler is None else self._profiler.node_durations_s()
+        return create_placement(self._providers, self._state.partitions, durations_s)
+
+    # --- profile -----------------------------------------------------------------------------------------------------
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling began, on ``time.perf_counter_ns``'s clock; 0 where it is off."""
+        return 0 if self._profiler is None else self._profiler.origin_ns
+
+    def end_profiling(self) -> str:
+        """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off."""
+        if self._profiler is None:
+            return ""
+        stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
+        path = Path(f"{self._options.profile_file_prefix}{stamp}_{os.getpid()}.json")
+        try:
+            self._profiler.write(path)
+        except OSError as error:
+            raise SessionError(f"the profile cannot be written to {quoted(path)}: {error}") from error
+        return str(path)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise SessionError("the session is closed")

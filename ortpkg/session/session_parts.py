@@ -1,0 +1,156 @@
+"""What a session is made of: from its caller's arguments to the model, its providers and the plan."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ortpkg.engine.direct_run import DirectRun, direct_run_of
+from ortpkg.engine.profiler import Profiler
+from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
+from ortpkg.errors import ExecutionProviderError
+from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
+from ortpkg.graph.graph import Graph
+from ortpkg.graph.model_file import ModelSource
+from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.mapped_context import MappedContext
+from ortpkg.session.added_transformers import added_transformers
+from ortpkg.session.default_providers import may_do_without
+from ortpkg.session.environment import global_thread_pool_sizes
+from ortpkg.session.model_loading import load_for_session
+from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
+from ortpkg.session.options import SessionOptions, check_session_options
+from ortpkg.session.provider_list import register_execution_providers, requested_ep_names
+from ortpkg.session.session_providers import ProviderRequest, create_session_providers
+from ortpkg.session.session_state import SessionState, abandon_generating_groups, create_session_state
+
+#: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened them.
+ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWishes:
+    """What a session is made from; see :class:`~ortpkg.session.inference_session.InferenceSession`.
+
+    Attributes:
+        options: the session's own, as :func:`effective_options` returns them.
+    """
+
+    source: ModelSource
+    options: SessionOptions
+    request: ProviderRequest
+    check_contexts: ContextCheck | None = None
+    transformers: Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]] | None = None
+    is_confined: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParts:
+    """A session that is ready to run.
+
+    Attributes:
+        required, overridable: inputs that must be fed, and those with a default value.
+        declared: both, as the model declares them.
+        is_native: native libraries run all of it, so that numpy's settings and threads are no matter.
+        direct: the short way through a plan of fused nodes; None where there is none, or steps are to be recorded.
+    """
+
+    providers: list[ExecutionProvider]
+    state: SessionState
+    profiler: Profiler | None
+    required: list[NodeArg]
+    overridable: list[NodeArg]
+    declared: list[NodeArg]
+    outputs: list[NodeArg]
+    metadata: ModelMetadata
+    is_native: bool
+    direct: DirectRun | None
+
+
+def make_session_parts(wishes: SessionWishes) -> SessionParts:
+    """Loads, partitions and plans the model.
+
+    Raises as :class:`~ortpkg.session.inference_session.InferenceSession` does.
+    """
+    options, request = wishes.options, wishes.request
+    try:
+        check_session_options(options)
+        added = added_transformers(wishes.transformers)
+        model = load_for_session(wishes.source, options, with_own_links=not wishes.is_confined)
+        judged = None if wishes.check_contexts is None else _judged_contexts(model.graph, wishes.check_contexts)
+        profiler = Profiler() if options.enable_profiling else None
+        start_ns = time.perf_counter_ns()
+        created, is_default = create_session_providers(request, options, model)
+    except BaseException as error:  # whatever it is, the session group that this session is of fails with it
+        names = requested_ep_names(request.providers, request.ep_devices, request.backend)
+        abandon_generating_groups(options, names, error)
+        raise
+    create_state = partial(
+        create_session_state, options=options, profiler=profiler, judged_contexts=judged, transformers=added
+    )
+    required, overridable = _required_and_overridable(model.graph)
+    providers = register_execution_providers(created)
+    try:
+        state = create_state(model, providers=providers)
+    except ExecutionProviderError as error:
+        if not is_default or not may_do_without(error, providers, options):
+            raise
+        providers = register_execution_providers([])
+        model = load_for_session(wishes.source, options, with_own_links=not wishes.is_confined)
+        state = create_state(model, providers=providers)
+    parts = SessionParts(
+        providers=providers,
+        state=state,
+        profiler=profiler,
+        required=node_args(model.graph, required),
+        overridable=node_args(model.graph, overridable),
+        declared=node_args(model.graph, model.graph.inputs),
+        outputs=node_args(model.graph, model.graph.outputs),
+        metadata=model_metadata(model),
+        is_native=_computes_natively(state, providers),
+        direct=_direct_run(state, profiler),
+    )
+    if profiler is not None:
+        profiler.record("session_initialization", "Session", start_ns)
+    return parts
+
+
+def effective_options(stated: SessionOptions | None) -> SessionOptions:
+    """A copy of a caller's options, with the process's numbers of threads where the session is to share these.
+
+    Raises TypeError for what are no options.
+    """
+    if not isinstance(stated, SessionOptions | None):
+        raise TypeError(f"sess_options are SessionOptions, not {type(stated).__name__}; name other arguments")
+    options = copy.deepcopy(stated) if stated is not None else SessionOptions()
+    shared = None if options.use_per_session_threads else global_thread_pool_sizes()
+    if shared is not None:
+        options.intra_op_num_threads, options.inter_op_num_threads = shared
+    return options
+
+
+def _judged_contexts(graph: Graph, check_contexts: ContextCheck) -> Mapping[Path, MappedContext] | None:
+    """What the check returns for the model's contexts; None where it has none."""
+    contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
+    return check_contexts(contexts) if contexts else None
+
+
+def _required_and_overridable(graph: Graph) -> tuple[list[str], list[str]]:
+    """The names of the inputs that must be fed, and of those with a default value, as the model declares them."""
+    required = [name for name in graph.inputs if name not in graph.initializers]
+    return required, [name for name in graph.inputs if name in graph.initializers]
+
+
+def _computes_natively(state: SessionState, providers: Sequence[ExecutionProvider]) -> bool:
+    native = {provider.name for provider in providers if provider.computes_natively}
+    return all(each.fused_node and each.provider in native for each in state.partitions)
+
+
+def _direct_run(state: SessionState, profiler: Profiler | None) -> DirectRun | None:
+    if profiler is not None or not all(each.fused_node for each in state.partitions):
+        return None
+    return direct_run_of(state.executable)
