@@ -16,6 +16,8 @@ from ortpkg.ep_names import CPU_EP, OPENVINO_EP, PREPACK_EP, ep_priority, resolv
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.ep_libraries import ep_library_of, installed_ep_libraries
+from ortpkg.providers.ep_library_factory import EpLibraryFactory
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory, installed_distributions, list_ep_names
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS, Plugin, installed_plugins, load_plugin
@@ -42,8 +44,9 @@ class AvailableFactories:
 def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
     """The factory for an EP (aliases are understood) on ``backend``, or on the first backend that has it.
 
-    Without a backend: a built-in one, then a plug-in, then the onnxruntime bridge. The factory's library need not be
-    installed; ``is_available`` tells.
+    Without a backend: a built-in one, then a plug-in, then the onnxruntime bridge: onnxruntime's own, then a wheel's.
+    The factory's library need not be installed; ``is_available`` tells. A built-in one without its library stands back
+    for the bridge's.
 
     Raises UnknownExecutionProviderError for a name that nothing here has, ExecutionProviderError for a plug-in that
     cannot be loaded.
@@ -53,12 +56,15 @@ def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
     if built_in is not None:
         _warn_of_name_clash(name)
         factory = built_in()
-        if backend in {None, factory.backend}:
+        if backend == factory.backend or (backend is None and (factory.is_available() or not _has_library(name))):
             return factory
     elif name in installed_plugins() and backend not in BUILT_IN_BACKENDS:
         return load_plugin(installed_plugins()[name])
-    if backend in {None, "onnxruntime"} and installed_distributions() and (backend or name in list_ep_names(())):
-        return OnnxRuntimeEpFactory(name)
+    if backend in {None, "onnxruntime"} and installed_distributions():
+        is_own = (backend is not None and not _has_library(name)) or name in list_ep_names(())
+        library = None if is_own else ep_library_of(name)
+        if is_own or library is not None:
+            return OnnxRuntimeEpFactory(name) if library is None else EpLibraryFactory(library)
     raise UnknownExecutionProviderError(_unknown_message(ep_name, name, backend), ep_name=name)
 
 
@@ -71,6 +77,9 @@ def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory 
     built_in = _built_in(ep_name)
     factory = built_in() if built_in is not None else None
     if factory is None or factory.backend != backend:
+        library = ep_library_of(ep_name) if backend == "onnxruntime" and installed_distributions() else None
+        if library is not None and is_same_version(library.version, version):
+            return EpLibraryFactory(library)
         factory = OnnxRuntimeEpFactory(ep_name) if backend == "onnxruntime" else None
     if factory is None or not factory.is_available():
         return None
@@ -81,6 +90,10 @@ def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory 
     return factory if backend != "onnxruntime" or ep_name in _names_of_onnxruntime() else None
 
 
+def _has_library(name: str) -> bool:
+    return bool(installed_distributions()) and ep_library_of(name) is not None
+
+
 def _names_of_onnxruntime() -> tuple[str, ...]:
     try:
         return list_ep_names(())
@@ -88,17 +101,23 @@ def _names_of_onnxruntime() -> tuple[str, ...]:
         return ()
 
 
-def available_factories(hardware: Sequence[HardwareDevice], *, named: Collection[str] = ()) -> AvailableFactories:
+def available_factories(
+    hardware: Sequence[HardwareDevice], *, named: Collection[str] = (), with_libraries: bool = True
+) -> AvailableFactories:
     """Every factory whose library is installed, in default priority order; plug-ins only if in ``named``.
 
-    A backend or plug-in that fails is left out and noted.
+    ``with_libraries``: those that wheels bring for onnxruntime, too. A backend or plug-in that fails is left out and
+    noted.
     """
     notes: list[str] = []
     wanted = {resolve_ep_name(name) for name in named}
     builds = [*BUILT_IN_FACTORIES.values(), *(build for name, build in NAMED_FACTORIES.items() if name in wanted)]
     factories = [factory for factory in (build() for build in builds) if factory.is_available()]
     try:
-        factories += [OnnxRuntimeEpFactory(name) for name in list_ep_names(hardware)]
+        own = list_ep_names(hardware)
+        factories += [OnnxRuntimeEpFactory(name) for name in own]
+        if own and with_libraries:
+            factories += _factories_of_libraries(own, wanted, notes)
     except ExecutionProviderError as error:
         notes.append(str(error))
     for name in sorted(wanted & set(installed_plugins())):
@@ -108,6 +127,23 @@ def available_factories(hardware: Sequence[HardwareDevice], *, named: Collection
         notes.append(f"several distributions of onnxruntime overwrite each other here: {names}")
     ordered = sorted(factories, key=lambda factory: (ep_priority(factory.ep_name), factory.ep_name, factory.backend))
     return AvailableFactories(factories=tuple(ordered), notes=tuple(notes))
+
+
+def _factories_of_libraries(taken: Collection[str], wanted: Collection[str], notes: list[str]) -> list[EpFactory]:
+    """Those of installed wheels, whose names onnxruntime itself has not ``taken``.
+
+    One that could only emulate a device, for which nobody asks, becomes a note where others are not ``wanted`` alone.
+    """
+    factories: list[EpFactory] = []
+    for library in installed_ep_libraries():
+        factory = EpLibraryFactory(library)
+        if library.ep_name in taken:
+            notes.append(f"{library} is not used: this onnxruntime has an {library.ep_name} of its own")
+        elif factory.missing_device_note:
+            notes += [factory.missing_device_note] if library.ep_name in wanted or not wanted else []
+        else:
+            factories.append(factory)
+    return factories
 
 
 def plugin_names() -> tuple[str, ...]:

@@ -41,6 +41,25 @@ def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
     return found
 
 
+def recorded_distributions(prefix: str) -> dict[str, tuple[str, str]] | None:
+    """Installed distributions whose normal name begins with ``prefix``: name → version, folder of their modules.
+
+    None where that cannot be told.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    try:
+        for folder, entry in _records():
+            if not entry.endswith(_RECORDED):
+                continue
+            project, _, version = entry.removesuffix(_RECORDED).partition("-")
+            name = _normal(project)
+            if name.startswith(prefix) and version:
+                found.setdefault(name, (version, folder or "."))
+    except _UnknownFormError:
+        return None
+    return found
+
+
 def may_have_entry_points(group: str) -> bool:
     """Whether any installed distribution may have an entry point of that group; False is certain.
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.devices.json_form import ep_device_from_json
 from ortpkg.errors import ExecutionProviderError, OrtpkgError, quoted
 from ortpkg.isolation.worker import Buffer, Message
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
@@ -23,10 +24,10 @@ _TEXT = "text"
 
 
 def open_backend(
-    ep_name: str, backend: str, options: Mapping[str, str], ep_options: Mapping[str, str] | None
+    ep_name: str, backend: str, options: Mapping[str, str], ep_device: Mapping[str, Any] | None
 ) -> Callable[[Message], Message]:
     """The worker's handler. The library is loaded here, and raises here what it does not know."""
-    devices = [] if ep_options is None else [EpDevice(ep_name=ep_name, device=None, ep_options=ep_options)]
+    devices = [] if ep_device is None else [ep_device_from_json(ep_device)]
     return _Server(_library(ep_name, backend, options, devices)).answer
 
 

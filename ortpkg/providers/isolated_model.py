@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.devices.json_form import ep_device_to_json
 from ortpkg.errors import (
     CompileError,
     ExecutionProviderError,
@@ -169,8 +170,8 @@ class IsolatedLibrary(NativeLibrary):
 
 def backend_worker(ep_name: str, backend: str, options: Mapping[str, str], ep_devices: Sequence[EpDevice]) -> Worker:
     """A new child process with that library. OSError where it cannot be started."""
-    ep_options = dict(ep_devices[0].ep_options) if ep_devices else None
-    arguments = {"ep_name": ep_name, "backend": backend, "options": dict(options), "ep_options": ep_options}
+    ep_device = ep_device_to_json(ep_devices[0]) if ep_devices else None
+    arguments = {"ep_name": ep_name, "backend": backend, "options": dict(options), "ep_device": ep_device}
     return Worker(_FUNCTION, arguments)
 
 

@@ -21,6 +21,7 @@ from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import is_own_text, rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.providers.ep_libraries import installed_ep_libraries
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
 from ortpkg.providers.operator_support import OperatorSupport, native_support, read_operators
 
@@ -33,7 +34,8 @@ _OPERATORS_FUNCTION = "ortpkg.providers.onnxruntime_probe:missing_operators"
 #: A compatibility string that is longer is nobody's.
 _MOST_INFO_CHARACTERS = 1 << 16
 _TYPES = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "npu": DeviceType.NPU}
-#: Distributions that install the module ``onnxruntime``; two of them in one environment overwrite each other.
+#: Distributions that install the module ``onnxruntime``; two of them in one environment overwrite each other. Later
+#: releases of some (onnxruntime-qnn 2) bring only a library for it, and are none of them (``ep_libraries``).
 DISTRIBUTIONS: tuple[str, ...] = (
     "onnxruntime",
     "onnxruntime-gpu",
@@ -198,7 +200,8 @@ class OnnxRuntimeEpFactory(EpFactory):
 @cache
 def installed_distributions() -> tuple[InstalledDistribution, ...]:
     """Every installed distribution that provides the module; more than one is a mistake of the environment."""
-    return find_distributions("onnxruntime", DISTRIBUTIONS)
+    libraries = {library.distribution for library in installed_ep_libraries()}  # bring another module
+    return find_distributions("onnxruntime", [name for name in DISTRIBUTIONS if name not in libraries])
 
 
 def installed_version() -> str:

@@ -1,8 +1,8 @@
-"""The installed onnxruntime as a native library: a session per model, on one of its execution providers.
+"""The installed onnxruntime as a native library: a session per model, on one of its execution providers or a wheel's.
 
 What it keeps, on its CPU provider, is the model as it optimized it: loading that skips its transformers. The optimized
 model has layouts of this CPU in it, so that it fits one microarchitecture; other releases with the same major and minor
-version know its operators.
+version know its operators. A wheel's provider compiles the model into one with its contexts, which is kept whole.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
+from ortpkg.providers.ep_libraries import ep_library_of
+from ortpkg.providers.ep_library_target import (
+    EpLibraryTarget,
+    ep_library_target,
+    is_registered_library,
+    precision_options,
+)
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.native_library import (
     CompiledModel,
@@ -51,11 +58,16 @@ class OnnxRuntimeLibrary(NativeLibrary):
     def __init__(
         self, ep_name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
     ) -> None:
-        del ep_devices  # onnxruntime's provider options name the device
         self._ep_name = ep_name
         self._options = dict(options or {})
+        #: Where the provider is a wheel's. onnxruntime's own have options that name the device.
+        self._target: EpLibraryTarget | None = None
+        library = ep_library_of(ep_name)
         available = onnxruntime.get_available_providers()
-        if ep_name not in available:
+        if library is not None and (ep_name not in available or is_registered_library(onnxruntime, library)):
+            self._target = ep_library_target(onnxruntime, library, ep_devices)
+            self._options = {**self._target.options, **precision_options(ep_name, self._options), **self._options}
+        elif ep_name not in available:
             raise ExecutionProviderError(
                 f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_name)}; it has: {', '.join(available)}",
                 ep_name=ep_name,
@@ -68,7 +80,9 @@ class OnnxRuntimeLibrary(NativeLibrary):
         return _OnnxRuntimeModel(self._session(model.data, options), model.inputs, model.outputs, self._ep_name)
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:  # noqa: ARG002
-        """The optimized model. NotImplementedError for providers other than the CPU's."""
+        """The optimized model, or the one that a wheel's provider compiled. NotImplementedError for other providers."""
+        if self._target is not None:
+            return {_MODEL: self._compiled(model, self._target), **signature_part(model.inputs, model.outputs)}
         if self._ep_name != CPU_EP:
             raise NotImplementedError("contexts of this provider are made by onnxruntime itself")
         with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
@@ -82,14 +96,17 @@ class OnnxRuntimeLibrary(NativeLibrary):
     def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
         inputs, outputs = read_signature(parts)
         options = self._session_options()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if self._target is None:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = self._session(bytes(required_part(parts, _MODEL)), options)
         return _OnnxRuntimeModel(session, inputs, outputs, self._ep_name)
 
     def describe_environment(self) -> ContextDescriptor | None:
+        if self._target is not None:
+            return self._target.describe(self._own_options())
         if self._ep_name != CPU_EP:
             return None
-        options = {key: value for key, value in self._options.items() if key != THREADS_OPTION}
+        options = self._own_options()
         return ContextDescriptor(
             ep=self._ep_name,
             sdk_version=f"onnxruntime {onnxruntime.__version__}",
@@ -106,8 +123,24 @@ class OnnxRuntimeLibrary(NativeLibrary):
             options.intra_op_num_threads = _thread_count(threads)
         return options
 
+    def _own_options(self) -> dict[str, str]:
+        return {key: value for key, value in self._options.items() if key != THREADS_OPTION}
+
+    def _compiled(self, model: NativeModel, target: EpLibraryTarget) -> bytes:
+        """The model with the provider's contexts inside. Raises what onnxruntime does where it takes no node of it."""
+        options = self._session_options()
+        options.add_provider_for_devices(list(target.ep_devices), self._own_options())
+        flags = onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
+        compiler = onnxruntime.ModelCompiler(options, model.data, embed_compiled_data_into_model=True, flags=flags)
+        compiled: bytes = compiler.compile_to_bytes()
+        return compiled
+
     def _session(self, data: bytes, options: Any) -> Any:
-        own = {key: value for key, value in self._options.items() if key != THREADS_OPTION}
+        own = self._own_options()
+        if self._target is not None:
+            options.add_provider_for_devices(list(self._target.ep_devices), own)
+            # Without fallback: it would print, and run on onnxruntime's CPU provider.
+            return onnxruntime.InferenceSession(data, options, enable_fallback=0)
         providers: list[Any] = [(self._ep_name, own)]
         if self._ep_name != CPU_EP:
             providers.append(CPU_EP)

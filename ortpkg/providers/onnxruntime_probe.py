@@ -9,6 +9,7 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.providers.library_traits import LIBRARY_TRAITS
 from ortpkg.providers.operator_probe import one_node_model, pairs
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
+from ortpkg.providers.registered_ep_library import register_ep_library
 
 #: Runs none of a model's own operators: its operators call web services.
 _WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})
@@ -25,17 +26,37 @@ def list_offers() -> dict[str, Any]:
     }
 
 
-def rate_compatibility(ep_name: str, places: list[int], info: str) -> str | None:
+def list_library_offers(ep_name: str, path: str) -> dict[str, Any]:
+    """The same of one execution provider's library, which is registered under the name of its execution provider.
+
+    Meta devices of its own (OpenVINO's AUTO), which have names of their own, are left out.
+    """
+    onnxruntime = load_onnxruntime()
+    ep_devices = register_ep_library(onnxruntime, ep_name, path)
+    return {
+        "version": onnxruntime.__version__,
+        "providers": [ep_name] if ep_devices else [],
+        "ep_devices": [_ep_device(ep_device) for ep_device in ep_devices],
+    }
+
+
+def rate_compatibility(ep_name: str, places: list[int], info: str, path: str = "") -> str | None:
     """The name of onnxruntime's rating of a compatibility string on EP devices of one EP, counted among its own.
 
-    None where this build has no function for it, or no longer has the devices.
+    ``path`` is that of the execution provider's library, where it is not onnxruntime's own. None where this build has
+    no function for it, or no longer has the devices.
     """
     onnxruntime = load_onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     rate = getattr(state, "get_model_compatibility_for_ep_devices", None)
-    offered = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_name] if rate else []
-    if rate is None or not places or max(places) >= len(offered):
+    if rate is None:
+        return None
+    if path:
+        offered = list(register_ep_library(onnxruntime, ep_name, path))
+    else:
+        offered = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_name]
+    if not places or max(places) >= len(offered):
         return None
     return str(rate([offered[place] for place in places], info).name)
 

@@ -2,7 +2,8 @@
 
 The order is that of ``ep_names.KNOWN_EPS``, the one table of priorities. A provider is *supported* where its library is
 installed and offers a device of this machine, or where its name says for which kind of device it is and the machine has
-one. Plug-ins, and built-in providers that are there only where they are named, are not in the table (ADR 21).
+one. Plug-ins, libraries that wheels bring for onnxruntime (ADR 22), and built-in providers that are there only where
+they are named, are not among them (ADR 21).
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def supported_ep_names() -> tuple[str, ...]:
         return (CPU_EP,)  # there is nothing to ask, and hardware need not be looked at
     hardware = probe().hardware
     supported = {CPU_EP}
-    for factory in available_factories(hardware).factories:
+    for factory in available_factories(hardware, with_libraries=False).factories:
         try:
             offers = [] if factory.ep_name in supported else factory.get_supported_devices(hardware)
         except ExecutionProviderError as error:

@@ -1,0 +1,97 @@
+"""The factory of an execution provider whose library a wheel brings for onnxruntime (``ep_libraries``).
+
+The library is registered in a child process before this one ever loads it; what it answers there is remembered like
+everything that a backend is asked. A device that it only emulates is offered where somebody asks for it by name, and
+says what it is (ADR 22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.errors import ExecutionProviderError
+from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.providers.ep_libraries import Emulation, EpLibrary, emulation_note, is_emulation_asked_for
+from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
+
+if TYPE_CHECKING:
+    from ortpkg.providers.execution_provider import ExecutionProvider
+
+_OFFERS_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_library_offers"
+_RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_compatibility"
+#: In an EP device's metadata: what really computes.
+EMULATED = "emulated"
+
+
+class EpLibraryFactory(OnnxRuntimeEpFactory):
+    """One execution provider that an installed wheel brings for onnxruntime; its version is the wheel's."""
+
+    def __init__(self, library: EpLibrary) -> None:
+        super().__init__(library.ep_name, self._ask_library, self._rate_by_library)
+        self._library = library
+
+    @property
+    def version(self) -> str:
+        return self._library.version
+
+    @property
+    def missing_device_note(self) -> str:
+        """Why it offers nothing here though it could emulate a device; "" where that is not so."""
+        emulation = self._library.emulation
+        is_left_out = emulation is not None and not is_emulation_asked_for(self.ep_name)
+        return emulation_note(self._library, emulation) if emulation is not None and is_left_out else ""
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        """Those that the library reports. Where it only emulates, that device if it is asked for by name, else none."""
+        reported = super().get_supported_devices(hardware)
+        emulation = self._library.emulation
+        if emulation is None:
+            return reported
+        if not is_emulation_asked_for(self.ep_name):
+            return []
+        played = [_emulated(each, emulation, self._library) for each in reported if _runs_on_cpu(each)][:1]
+        self._reported = (hardware, [each.device for each in played if each.device is not None])
+        return played
+
+    def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
+        return EMULATED in ep_device.ep_metadata or super().has_device(ep_device, hardware)
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        if note := self.missing_device_note:
+            raise ExecutionProviderError(note, ep_name=self.ep_name)
+        return super().create(devices, options)
+
+    def _ask_library(self, fingerprint: Mapping[str, object]) -> ProbeAnswer:
+        arguments = {"ep_name": self.ep_name, "path": self._library.path}
+        return ask_backend(_OFFERS_FUNCTION, arguments, fingerprint={**fingerprint, **self._library.fingerprint()})
+
+    def _rate_by_library(self, arguments: Mapping[str, Any], fingerprint: Mapping[str, object]) -> ProbeAnswer:
+        return ask_backend(
+            _RATE_FUNCTION,
+            {**arguments, "path": self._library.path},
+            fingerprint={**fingerprint, **self._library.fingerprint()},
+        )
+
+
+def _runs_on_cpu(ep_device: EpDevice) -> bool:
+    return ep_device.device is not None and ep_device.device.type is DeviceType.CPU
+
+
+def _emulated(ep_device: EpDevice, emulation: Emulation, library: EpLibrary) -> EpDevice:
+    """What ``ep_device``, the CPU, plays."""
+    return replace(
+        ep_device,
+        device=HardwareDevice(
+            type=emulation.type,
+            name=emulation.name,
+            vendor=ep_device.ep_vendor,
+            architecture=emulation.architecture,
+            metadata={EMULATED: "on the CPU"},
+            source=f"emulated by {library}",
+        ),
+        ep_metadata={**ep_device.ep_metadata, EMULATED: "on the CPU"},
+        ep_options={**ep_device.ep_options, **dict(emulation.options)},
+    )

@@ -1,0 +1,109 @@
+"""What of onnxruntime a session on an execution provider's library uses: its EP devices, and what describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ortpkg.devices.architecture import host_architecture
+from ortpkg.devices.hardware import DeviceType, EpDevice
+from ortpkg.ep_names import OPENVINO_EP
+from ortpkg.errors import ExecutionProviderError
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor
+from ortpkg.providers.ep_libraries import EpLibrary, emulation_note, is_emulation_asked_for
+from ortpkg.providers.registered_ep_library import load_quietly, register_ep_library, registered_devices
+
+_UNKNOWN_ARCHITECTURE = "unknown"
+_FLOAT32 = "FP32"
+_OPENVINO_FLOAT32 = '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpLibraryTarget:
+    """Devices of one library in one session.
+
+    Attributes:
+        library: whose.
+        ep_devices: onnxruntime's.
+        options: provider options without which the library would run on something else.
+        device: what is compiled for, in our words.
+        architecture: of it.
+    """
+
+    library: EpLibrary
+    ep_devices: tuple[Any, ...]
+    options: Mapping[str, str]
+    device: str
+    architecture: str
+
+    def describe(self, options: Mapping[str, str]) -> ContextDescriptor:
+        """What contexts depend on that are made for it with these provider options."""
+        return ContextDescriptor(
+            ep=self.library.ep_name,
+            sdk_version=str(self.library),
+            device=self.device,
+            architecture=self.architecture,
+            options=MappingProxyType(dict(options)),
+        )
+
+
+def precision_options(ep_name: str, options: Mapping[str, str]) -> Mapping[str, str]:
+    """What must be added to ``options`` so that the provider computes in float32, as ortpkg's own backends do.
+
+    OpenVINO's computes in bfloat16 on CPUs that have it (errors of 1e-2), whatever its option ``precision`` says.
+    """
+    is_stated = "load_config" in options or options.get("precision", _FLOAT32).upper() != _FLOAT32
+    return {} if ep_name != OPENVINO_EP or is_stated else {"load_config": _OPENVINO_FLOAT32}
+
+
+def is_registered_library(onnxruntime: Any, library: EpLibrary) -> bool:
+    """Whether the provider of that name is the library's: it was registered before, by us or by the program."""
+    return bool(registered_devices(onnxruntime, library.path))
+
+
+def ep_library_target(onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpDevice]) -> EpLibraryTarget:
+    """The devices of ``library`` that ``wanted`` are; its first where nothing says which.
+
+    Raises ExecutionProviderError where it cannot be registered, offers nothing, or would only emulate a device that
+    nobody asked for.
+    """
+    emulation = library.emulation
+    if emulation is not None and not is_emulation_asked_for(library.ep_name):
+        raise ExecutionProviderError(emulation_note(library, emulation), ep_name=library.ep_name)
+    offered = register_ep_library(onnxruntime, library.ep_name, library.path)
+    found = [each for each in offered if any(_is_same(each, device) for device in wanted)] if wanted else offered[:1]
+    if not found:
+        raise ExecutionProviderError(
+            f"{library.ep_name} ({library}) offers no such device on this machine", ep_name=library.ep_name
+        )
+    if emulation is not None:
+        load_quietly(library.file_beside(emulation.library))
+        return EpLibraryTarget(
+            library=library,
+            ep_devices=tuple(found[:1]),
+            options=dict(emulation.options),
+            device=f"{emulation.type.upper()} ({emulation.name})",
+            architecture=emulation.architecture,
+        )
+    first = next((device.device for device in wanted if device.device is not None), None)
+    kind = found[0].device.type.name
+    is_cpu = kind == DeviceType.CPU.upper()
+    name = "" if first is None or is_cpu or not first.name else f" ({first.name})"
+    architecture = host_architecture() if is_cpu else (first and first.architecture) or _UNKNOWN_ARCHITECTURE
+    return EpLibraryTarget(
+        library=library,
+        ep_devices=tuple(found),
+        options=dict(wanted[0].ep_options) if wanted else {},
+        device=f"{kind}{name}",
+        architecture=architecture,
+    )
+
+
+def _is_same(offered: Any, device: EpDevice) -> bool:
+    """Whether onnxruntime's EP device is that one: by what the provider says of it, which tells its devices apart."""
+    known = dict(device.ep_metadata)
+    return all(known.get(key, value) == value for key, value in offered.ep_metadata.items()) and (
+        device.device is None or "emulated" in known or offered.device.type.name.lower() == device.device.type.value
+    )

@@ -1,0 +1,95 @@
+"""Registers execution providers' libraries with onnxruntime, once per process."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import ExecutionProviderError, quoted
+
+_lock = threading.Lock()
+_LIBRARY_PATH = "library_path"
+#: Libraries that write to standard output while they are loaded → how such a line begins.
+_TALKATIVE = {"libQnnHtp.so": b" # LIBNATIVE: "}
+_loaded: set[str] = set()
+
+
+def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any, ...]:
+    """onnxruntime's EP devices of that execution provider; its library is registered where nobody has done so.
+
+    A program may have registered it itself, under a name of its own: some execution providers then have that name.
+
+    Raises ExecutionProviderError where onnxruntime or the library refuses.
+    """
+    with _lock:
+        own = registered_devices(onnxruntime, path)
+        if not own:
+            register = getattr(onnxruntime, "register_execution_provider_library", None)
+            if register is None:
+                raise ExecutionProviderError(
+                    f"onnxruntime {onnxruntime.__version__} takes no library of a provider; 1.23 and later do",
+                    ep_name=ep_name,
+                )
+            try:
+                register(ep_name, path)
+            except Exception as error:  # onnxruntime has an exception of its own for each status
+                if "already registered" not in str(error):
+                    raise ExecutionProviderError(
+                        f"onnxruntime {onnxruntime.__version__} refuses the library of {ep_name}: {quoted(error)}",
+                        ep_name=ep_name,
+                    ) from error
+            own = registered_devices(onnxruntime, path)
+        named = tuple(each for each in own if each.ep_name == ep_name)
+        return named or tuple(each for each in own if "." not in each.ep_name)
+
+
+def load_quietly(path: str) -> None:
+    """Loads a library of which it is known that it writes to standard output then, without that; others are left."""
+    start = _TALKATIVE.get(Path(path).name)
+    if start is None or path in _loaded or sys.platform != "linux":
+        return
+    with _lock, _without_lines(start), contextlib.suppress(OSError):  # whoever needs it says what is wrong
+        ctypes.CDLL(path)
+    _loaded.add(path)
+
+
+@contextlib.contextmanager
+def _without_lines(start: bytes) -> Iterator[None]:
+    """What native code writes to standard output within is written there afterwards, but for lines with that start."""
+    sys.stdout.flush()
+    libc = ctypes.CDLL(None)
+    libc.fflush(None)
+    before, caught = os.dup(1), os.memfd_create("ortpkg")
+    try:
+        os.dup2(caught, 1)
+        try:
+            yield
+        finally:
+            libc.fflush(None)
+            os.dup2(before, 1)
+        os.lseek(caught, 0, os.SEEK_SET)
+        with os.fdopen(os.dup(caught), "rb") as file:
+            for line in file:
+                if not line.startswith(start):
+                    os.write(1, line)
+    finally:
+        os.close(before)
+        os.close(caught)
+
+
+def registered_devices(onnxruntime: Any, path: str) -> list[Any]:
+    """The EP devices of the library at ``path``; none where nobody registered it, or it offers nothing."""
+    listed = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
+    return [each for each in listed if _is_same_file(each.ep_metadata.get(_LIBRARY_PATH, ""), path)]
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(one) and Path(one).samefile(other)
+    return False
