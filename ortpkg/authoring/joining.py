@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ortpkg.authoring.component_folders import VariantFolder, ranges_of, read_component_folders, shareable_contents
+from ortpkg.authoring.component_folders import (
+    VariantFolder,
+    own_folder,
+    ranges_of,
+    read_component_folders,
+    shareable_contents,
+)
 from ortpkg.authoring.contents import ContentKey, read_contents
 from ortpkg.authoring.dedup import check_no_links
 from ortpkg.authoring.document_edits import adding_variant
@@ -20,6 +26,7 @@ from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.errors import quoted
 from ortpkg.package.composed_file import ComposedFile, FileRange
 from ortpkg.package.hashing import Progress
+from ortpkg.package.metadata_format import OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.transaction import DocumentChange, PackageChange
 
@@ -50,7 +57,7 @@ def join_variant(
         commit(PackageChange(documents=(found.naming,), new_directories={}))
     entry = replace(
         prepared.entry,
-        model_id=found.folder.name,
+        model_id=OWN_FOLDER if found.folder == component.directory else found.folder.name,
         model_file=found.model_file,
         directory=found.folder.relative_to(component.directory).as_posix(),
     )
@@ -95,10 +102,14 @@ def _plan(
     if not set(files.sources.values()) <= set(model.files):
         return "its folder holds other files than the model and its data"
     document = ComponentDocument(package, component)
-    folders = [folder for folder in read_component_folders(package, component, document) if not folder.why_not_host]
+    folders = _hosts(package, component, document)
     models = [each for folder in folders for each in folder.models]
     keys = read_contents(ranges_of([*models, model], None), progress=progress)
-    candidates = (_join(folder, model, prepared.name, keys) for folder in folders if _has_common(folder, model, keys))
+    candidates = (
+        _join(folder, model, prepared.name, keys, in_own_folder=folder.path == component.directory)
+        for folder in folders
+        if _has_common(folder, model, keys)
+    )
     found = [each for each in candidates if each is not None and each.saved_nbytes > 0]
     if not found:
         return "no variant that it could join has weights in common with it"
@@ -117,6 +128,13 @@ def _plan(
     )
 
 
+def _hosts(package: PackageInfo, component: ComponentInfo, document: ComponentDocument) -> list[VariantFolder]:
+    """The folders that another model may join: those of variants, and the component's own where models lie in it."""
+    hosts = [folder for folder in read_component_folders(package, component, document) if not folder.why_not_host]
+    own = own_folder(package, component, document)
+    return hosts if own is None or not own.models else [own, *hosts]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
     folder: VariantFolder
@@ -125,9 +143,15 @@ class _Candidate:
 
 
 def _join(
-    folder: VariantFolder, model: ModelWeights, variant: str, keys: Mapping[FileRange, ContentKey]
+    folder: VariantFolder,
+    model: ModelWeights,
+    variant: str,
+    keys: Mapping[FileRange, ContentKey],
+    *,
+    in_own_folder: bool,
 ) -> _Candidate | None:
-    shared = SharedFolder(folder.path, keys)
+    """``in_own_folder``: it is the component's own, whose models are called after their variants (ADR 7)."""
+    shared = SharedFolder(folder.path, keys, prefers_variant_names=in_own_folder)
     for each in folder.models:
         shared.keep(each)
     joined = shared.place(model, variant)

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 import ortpkg
 from ortpkg import NewVariant
 from ortpkg.authoring.package_checks import validate
+from ortpkg.package.reader import open_package
 
 WEIGHTS = np.random.default_rng(1).standard_normal((64, 64), dtype=np.float32)
 X = np.ones((1, 64), np.float32)
@@ -63,6 +64,29 @@ def test_it_is_written_as_everybody_loads_it(tmp_path: Path, form: str) -> None:
     ortpkg.remove_variant(root, "ov")
     assert data.is_file()
     assert [str(each) for each in validate(root)] == []
+
+
+@pytest.mark.requirement("K23")
+@pytest.mark.parametrize("form", ["universal", "metadata", "component"])
+def test_a_variant_that_is_added_later_shares_it_too(tmp_path: Path, form: str) -> None:
+    root = tmp_path / "p.ortpackage"
+    models = [write_model(tmp_path / name, f"{name}.data") for name in ("cpu", "ov")]
+    variants = [NewVariant(model=model, name=model.parent.name, ep=model.parent.name) for model in models]
+    ortpkg.create(root, variants, form=form)
+    ortpkg.dedup(root, layout="shared-weights")
+    (data,) = root.rglob("model.data")
+
+    ortpkg.add_variant(root, write_model(tmp_path / "late", "late.data"), variant="late", ep="cuda", share_weights=True)
+
+    assert list(root.rglob("*.data")) == [data]
+    late = open_package(root).components[0].variants[-1].model_path
+    assert late == root / "models" / "model" / "late.onnx"
+    (weights,) = onnx.load(late).graph.initializer
+    np.testing.assert_array_equal(numpy_helper.to_array(weights), WEIGHTS)
+    assert [str(each) for each in validate(root)] == []
+    for name in ("cpu", "ov"):
+        ortpkg.remove_variant(root, name)
+    assert data.is_file()
 
 
 @pytest.mark.requirement("K01", "K23")
