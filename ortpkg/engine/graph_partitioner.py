@@ -104,6 +104,7 @@ def partition_graph(
     Raises:
         CompileError: a provider compiles a wrong number of nodes, or fails.
         ExecutionProviderError: a capability breaks the contract.
+        KernelNotFoundError: the model has copy nodes of its own.
     """
     return _partition_with_subgraphs(graph, providers, graph_path, {}, policy)
 
@@ -121,6 +122,8 @@ def _partition_with_subgraphs(
     for node in graph.nodes:
         if node in own.fused:
             continue
+        if is_copy(node):  # the model's own: ours come later, and nothing else computes such a node
+            raise _no_kernel(graph, node, constraint_types(graph, node), providers)
         for attribute, subgraph in node.subgraphs.items():
             path = f"{graph_path}/{node.name}.{attribute}" if graph_path else f"{node.name}.{attribute}"
             inner = _partition_with_subgraphs(subgraph, providers, path, counted, policy)

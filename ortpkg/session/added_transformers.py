@@ -24,13 +24,25 @@ NO_TRANSFORMERS: AddedTransformers = MappingProxyType({})
 def added_transformers(given: Mapping[Any, Iterable[GraphTransformer | RewriteRule]] | None) -> AddedTransformers:
     """What ``given`` (level → transformers and rules) adds, guarded.
 
-    Raises InvalidSessionOptionError for a level that there is not, and for what is neither transformer nor rule.
+    Raises InvalidSessionOptionError for what is no mapping of levels to lists, a level that there is not, and what is
+    neither transformer nor rule.
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise _no_lists_by_level(given)
     found: dict[TransformLevel, tuple[GraphTransformer, ...]] = {}
     for key, each in (given or {}).items():
         level = _level(key)
+        if not isinstance(each, Iterable):
+            raise _no_lists_by_level(each)
         found[level] = found.get(level, ()) + tuple(_GuardedTransformer(_as_transformer(one)) for one in each)
     return found
+
+
+def _no_lists_by_level(given: Any) -> InvalidSessionOptionError:
+    return InvalidSessionOptionError(
+        f"transformers: {quoted(type(given).__name__)} where {{level: [transformer or rule, ...]}} belongs",
+        key="transformers",
+    )
 
 
 def _level(key: Any) -> TransformLevel:

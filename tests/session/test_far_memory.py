@@ -14,7 +14,7 @@ import pytest
 from ortpkg.engine.device_copies import copy_compute
 from ortpkg.engine.memories import memories_of
 from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import ExecutionProviderError, LimitExceededError, RunError
+from ortpkg.errors import ExecutionProviderError, KernelNotFoundError, LimitExceededError, RunError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.device_tensor import DeviceTensor
@@ -428,6 +428,25 @@ def test_memory_that_the_cpu_cannot_read_needs_an_allocator_that_copies() -> Non
     provider = FarKernelProvider("MuteExecutionProvider", _Mute(), "Neg")  # type: ignore[arg-type]
     with pytest.raises(ExecutionProviderError, match=r"its allocator cannot copy; derive it from DeviceAllocator"):
         create_session_state(load_model(model_of(CHAIN)), options_of(), [provider, CPUExecutionProvider()])
+
+
+@pytest.mark.parametrize("op_type", ["MemcpyFromHost", "MemcpyToHost"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[2,3] x) => (float[2,3] y) {{ a = Neg(x)  [own] y = {}(a) }}",
+        (
+            "g (bool c, float[2,3] x) => (float[2,3] y) {{ y = If (c) <then_branch = t () => (float[2,3] p) "
+            "{{ [own] p = {}(x) }}, else_branch = e () => (float[2,3] q) {{ q = Neg(x) }}> }}"
+        ),
+    ],
+    ids=["main graph", "branch"],
+)
+def test_copy_nodes_of_a_model_itself_have_no_kernel(text: str, op_type: str) -> None:
+    with pytest.raises(KernelNotFoundError, match=f"'{op_type}' .* at node 'own'"):
+        Far(text.format(op_type), ["Neg"], compiles=(False, False))
+    with pytest.raises(KernelNotFoundError, match="at node 'own'"):
+        session_of(text.format(op_type))
 
 
 @pytest.mark.requirement("D08")

@@ -113,6 +113,12 @@ def test_what_is_no_level_or_no_transformer_is_an_error_that_says_so() -> None:
         session_of(TEXT, {ortpkg.TransformLevel.BASIC: ["negate"]})
 
 
+@pytest.mark.parametrize(("given", "found"), [([RULE], "list"), ({"basic": RULE}, "RewriteRule"), ("basic", "str")])
+def test_what_is_no_list_by_level_is_an_error_that_says_so(given: Any, found: str) -> None:
+    with pytest.raises(InvalidSessionOptionError, match=f"'{found}' where {{level: "):
+        session_of(TEXT, given)
+
+
 def raising(_graph: Graph, _context: ortpkg.TransformContext) -> int:
     raise KeyError("where")
 
