@@ -79,8 +79,8 @@ class Placement:
     providers: tuple[int, ...]
     compute_cost: int
     transfer_cost: int
-    is_within_limits: bool = True
-    is_exact: bool = False
+    is_within_limits: bool
+    is_exact: bool
 
     @property
     def cost(self) -> int:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import UsageError
+from ortpkg.graph.operator_scan import NOTHING, ModelOperators
 from ortpkg.package.package_info import VariantInfo
+from ortpkg.providers.operator_support import OperatorSupport
 from ortpkg.selection.limits import limits_of
 from ortpkg.selection.measurements import SelectionRecords
+from ortpkg.selection.operators import OperatorEvidence
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 from tests.selection.conftest import make_records
 
@@ -267,3 +270,16 @@ def test_two_backends_of_one_ep_are_both_judged_and_the_faster_one_is_taken(
 
     assert eligible == ["onnxruntime", "embedded"]
     assert selection.verdicts[1].decided_by == "backend"
+
+
+def test_operators_count_where_nothing_is_known_of_memory(machines: Any, make_variant: Any, select: Any) -> None:
+    needs = {"custom": ModelOperators(operators=(("acme.ops", "Thing"),)), "plain": NOTHING}
+    evidence = OperatorEvidence(
+        needs=lambda variant: needs[variant.name], support=lambda _device, needed: OperatorSupport(missing=needed)
+    )
+    assert all(device.memory_nbytes is None for device in machines["bare"].hardware)
+
+    found = select(machines["bare"], [make_variant("custom"), make_variant("plain")], operators=evidence)
+
+    assert found.best.variant.name == "plain"
+    assert _first(found, ReasonCode.OPERATOR_NOT_AVAILABLE).variant.name == "custom"

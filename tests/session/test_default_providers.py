@@ -222,6 +222,13 @@ def _device(name: str, kind: DeviceType = DeviceType.GPU) -> EpDevice:
     return EpDevice(ep_name="DmlExecutionProvider", device=hardware, backend="openvino", ep_options={"id": name})
 
 
+def test_the_cpu_provider_keeps_the_devices_that_it_was_chosen_for() -> None:
+    device = EpDevice(ep_name=CPU_EP, device=CPU, backend="embedded")
+    with InferenceSession(MODEL, ep_devices=[(device, {"a": "1"})]) as session:
+        (provider,) = session._providers
+    assert provider.get_ep_devices() == (device,)
+
+
 class TestSeveralDevices:
     """One provider for several EP devices of one EP (K21)."""
 

@@ -14,9 +14,10 @@ import onnx
 import pytest
 
 import ortpkg
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, UsageError
 from ortpkg.session.environment import global_thread_pool_sizes
+from ortpkg.session.ort_ep_device import OrtEpDevice
 from tests.session.conftest import model_of, session_of
 
 _EXAMPLE = Path(__file__).resolve().parents[1] / "data" / "example_plugin"
@@ -50,6 +51,27 @@ def test_ep_devices_name_a_provider_and_a_device_once_with_the_release_s_numbers
     assert int(cpu[0].device.type) == 0
     assert cpu[0].memory_info(ortpkg.OrtDeviceMemoryType.DEFAULT) is None
     assert {each.ep_name for each in devices} <= set(ortpkg.get_available_providers())
+
+
+def test_an_ep_device_says_what_its_provider_says_of_it() -> None:
+    hardware = HardwareDevice(type=DeviceType.NPU, name="Tensor unit", vendor="Acme", vendor_id=0x1ACE, device_id=7)
+    ours = EpDevice(
+        ep_name="AcmeExecutionProvider",
+        ep_vendor="Acme Inc.",
+        ep_version="2.1",
+        backend="acme",
+        device=hardware,
+        ep_metadata={"firmware": "9"},
+        ep_options={"id": "1"},
+    )
+
+    device = OrtEpDevice(ours)
+
+    assert (device.ep_name, device.ep_vendor) == ("AcmeExecutionProvider", "Acme Inc.")
+    assert device.ep_metadata == {"version": "2.1", "backend": "acme", "firmware": "9"}
+    assert device.ep_options == {"id": "1"}
+    assert (device.device.type.name, device.device.vendor) == ("NPU", "Acme")
+    assert (device.device.vendor_id, device.device.device_id) == (0x1ACE, 7)
 
 
 def test_an_ep_device_has_no_streams() -> None:

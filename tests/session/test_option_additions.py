@@ -212,6 +212,17 @@ def test_a_dimension_is_fixed_by_its_denotation(ort: Any, denotation: str, expec
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
+def test_a_dimension_without_a_name_is_fixed_by_its_denotation(ort: Any) -> None:
+    model = model_of(RELU, opset=17)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].ClearField("dim_param")
+    model.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 4)
+    assert ort.InferenceSession(model.SerializeToString(), options).get_inputs()[0].shape == [4, 2]
+
+
+@pytest.mark.parametrize("ort", LIBRARIES)
 def test_two_sizes_for_one_dimension_are_refused(ort: Any) -> None:
     options = ort.SessionOptions()
     options.add_free_dimension_override_by_denotation("DATA_BATCH", 4)

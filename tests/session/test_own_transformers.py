@@ -93,6 +93,18 @@ def test_graphs_inside_nodes_come_first_and_order_is_as_given() -> None:
     ]
 
 
+@pytest.mark.requirement("D03")
+def test_transformers_of_ones_own_come_after_the_built_in_ones_of_their_level() -> None:
+    seen: list[list[str]] = []
+
+    def look(graph: Graph, _context: ortpkg.TransformContext) -> int:
+        seen.append([node.op_type for node in graph.nodes])
+        return 0
+
+    session_of("g (float[2] x) => (float[2] y) { a = Identity(x) y = Neg(a) }", {"BASIC": [Doing(look)]}).close()
+    assert seen[0] == ["Neg"]
+
+
 @pytest.mark.requirement("P17")
 def test_the_optimization_level_switches_all_levels_off_but_the_default_one() -> None:
     seen: list[Any] = []

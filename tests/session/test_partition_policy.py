@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,19 @@ from ortpkg.engine import partition_policy
 from ortpkg.engine.placement_search import Placement, PlacementProblem, weigh
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import InvalidSessionOptionError
+from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, GraphViewer
 from ortpkg.session.partition_entries import parse_costs
 from ortpkg.session.session_plan import describe_plan
 from ortpkg.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of, session_of
 from tests.session.far_devices import FarCompilingProvider, FarDevice, FarKernelProvider
+
+TypesOf = Callable[[Node], Mapping[str, ElementType]]
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 CHAIN = """g (float[2,3] x) => (float[2,3] y) {
@@ -252,3 +257,25 @@ def test_costs_come_from_a_file_too(tmp_path: Path) -> None:
 def test_entries_that_make_no_sense_are_refused(entry: str, value: str, message: str) -> None:
     with pytest.raises(InvalidSessionOptionError, match=message):
         state_of(CHAIN, [], value if entry == "costs" else None, value if entry == "policy" else "cost")
+
+
+class CpuWithoutNeg(CPUExecutionProvider):
+    """Has no kernel for Neg."""
+
+    def get_capability(self, viewer: GraphViewer, types_of: TypesOf) -> list[ComputeCapability]:
+        named = {node.index for node in viewer.nodes if node.op_type == "Neg"}
+        return [each for each in super().get_capability(viewer, types_of) if not named & set(each.node_indices)]
+
+    def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
+        return None if node.op_type == "Neg" else super().find_kernel(node, types)
+
+
+@pytest.mark.requirement("P10")
+def test_a_node_that_the_cpu_has_no_kernel_for_stays_with_its_provider_however_dear() -> None:
+    costs = costs_of({ONE: {"Neg": 1000, "Exp": 1000}, CPU: {"Neg": 1, "Exp": 1, "Sigmoid": 1}})
+    options = options_of()
+    options.add_session_config_entry("ortpkg.partition_policy", "cost")
+    options.add_session_config_entry("ortpkg.partition_costs", costs)
+    state = create_session_state(load_model(model_of(CHAIN)), options, [one("Neg", "Exp"), CpuWithoutNeg()])
+    assert placed(state) == {ONE: ["Neg", "Neg"], CPU: ["Exp", "Sigmoid", "Exp"]}
+    assert_runs(state, CHAIN)
