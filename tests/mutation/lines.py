@@ -58,7 +58,10 @@ class Source:
     """First (decorators count) and last line of each function."""
 
     def is_ignored(self, start: Position) -> bool:
-        """True in annotations, ``if TYPE_CHECKING`` and ``@dataclass``, where next to nothing changes at run time."""
+        """True where next to nothing changes at run time.
+
+        In annotations, ``if TYPE_CHECKING``, ``@dataclass(...)``, and ``compare`` and ``repr`` of its fields.
+        """
         return any(first <= start < last for first, last in self.ignored)
 
     def function_at(self, line: int) -> int | None:
@@ -91,6 +94,8 @@ def _unnoticed(tree: ast.Module) -> Iterator[tuple[ast.stmt | ast.expr, ast.expr
                 yield returned, returned
             case ast.If(test=ast.Name(id="TYPE_CHECKING") as test):
                 yield node, test
+            case ast.Call(func=ast.Name(id="field"), keywords=keywords):
+                yield from ((each.value, each.value) for each in keywords if each.arg in {"compare", "repr"})
             case ast.ClassDef():
                 yield from ((each, each) for each in node.decorator_list if _is_dataclass(each))
 

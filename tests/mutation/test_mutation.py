@@ -58,6 +58,7 @@ class A:
 
 if TYPE_CHECKING:
     import ast
+B = field(default=1, repr=False)
 """
 
 
@@ -106,6 +107,8 @@ def test_what_means_nothing_at_run_time_is_left_alone() -> None:
     assert not source.is_ignored((6, 32))  # the default
     assert source.is_ignored((6, 47))
     assert source.is_ignored((11, 0))
+    assert source.is_ignored((13, 26))
+    assert not source.is_ignored((13, 18))
 
 
 @pytest.mark.parametrize(("line", "function"), [(1, None), (3, None), (5, 5), (6, 5), (8, 7), (9, 5)])

@@ -14,6 +14,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.errors import (
     CancelledError,
@@ -213,6 +214,15 @@ def test_a_model_that_the_library_refuses_goes_to_the_next_provider_as_ever() ->
         assert (idle.node_count, embedded.backend, embedded.is_fallback) == (0, "embedded", True)
         assert "NO_SUCH_DEVICE" in idle.reason
         session.run(None, feed)
+
+
+def test_options_of_the_devices_that_were_chosen_reach_the_child() -> None:
+    pytest.importorskip("openvino")
+    device = EpDevice(
+        ep_name=OPENVINO_EP, backend="openvino", device=None, ep_options={"device_type": "NO_SUCH_DEVICE"}
+    )
+    with InferenceSession(data_of(MLP), ep_devices=[(device, {})], isolate=True) as session:
+        assert "NO_SUCH_DEVICE" in session.get_placement().entries[0].reason
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import onnxruntime
 import pytest
 
+import ortpkg
 from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.session import options as options_module
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions, check_session_options
@@ -21,6 +23,30 @@ def test_options_import_neither_numpy_nor_onnx() -> None:
 def test_enums_have_the_values_of_onnxruntime(name: str) -> None:
     theirs = {member: int(value) for member, value in getattr(onnxruntime, name).__members__.items()}
     assert {member.name: int(member) for member in getattr(options_module, name)} == theirs
+
+
+@pytest.mark.parametrize(
+    ("name", "differing"),
+    [
+        ("SessionOptions", {"log_severity_level", "profile_file_prefix"}),
+        ("RunOptions", {"log_severity_level"}),
+    ],
+)
+def test_defaults_are_those_of_onnxruntime(name: str, differing: set[str]) -> None:
+    ours, theirs = getattr(ortpkg, name)(), getattr(onnxruntime, name)()
+    attributes = {each for each in dir(theirs) if not each.startswith("_") and not callable(getattr(theirs, each))}
+    assert {each for each in attributes if _plain(getattr(ours, each)) != _plain(getattr(theirs, each))} == differing
+
+
+def test_an_arena_is_configured_by_default_as_onnxruntimes() -> None:
+    ours, theirs = ortpkg.OrtArenaCfg({}), onnxruntime.OrtArenaCfg({})
+    attributes = [each for each in dir(theirs) if not each.startswith("_")]
+    assert [getattr(ours, each) for each in attributes] == [getattr(theirs, each) for each in attributes]
+
+
+def _plain(value: Any) -> Any:
+    """Enumerations of both as numbers."""
+    return value if isinstance(value, str) else int(value)
 
 
 def test_config_entry_of_an_option_sets_it() -> None:
