@@ -238,6 +238,14 @@ def test_a_size_is_a_whole_number() -> None:
         SessionOptions().add_free_dimension_override_by_denotation("BATCH", -1)
 
 
+@pytest.mark.parametrize("ort", LIBRARIES)
+def test_a_size_has_63_bits(ort: Any) -> None:
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("N", (1 << 63) - 1)
+    with pytest.raises((TypeError, InvalidSessionOptionError)):
+        options.add_free_dimension_override_by_name("N", 1 << 63)
+
+
 # --- the rest --------------------------------------------------------------------------------------------------------
 
 
