@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ortpkg.capi import onnxruntime_pybind11_state
@@ -9,3 +10,26 @@ from ortpkg.capi import onnxruntime_pybind11_state
 
 def __getattr__(name: str) -> Any:
     return getattr(onnxruntime_pybind11_state, name)
+
+
+def check_and_normalize_provider_args(
+    providers: Sequence[Any] | None,
+    provider_options: Sequence[Mapping[Any, Any]] | None,
+    available_provider_names: Sequence[str],
+) -> tuple[list[str], list[dict[str, str]]]:
+    """Names and options as two lists of texts, each provider once and only those that are available.
+
+    Raises InvalidSessionOptionError (a ValueError too) where the arguments have no such form.
+    """
+    from ortpkg.session.caller_warnings import warn_caller  # with the session, not with its exceptions
+    from ortpkg.session.session_providers import normalized_providers
+
+    kept: dict[str, dict[str, str]] = {}
+    for name, options in normalized_providers(providers or (), provider_options if providers else None):
+        if name in kept:
+            warn_caller(f"execution provider {name!r} is named twice")
+        elif name not in available_provider_names:
+            warn_caller(f"execution provider {name!r} is left out; available are {', '.join(available_provider_names)}")
+        else:
+            kept[name] = options
+    return list(kept), list(kept.values())

@@ -58,13 +58,14 @@ class Partition:
         graph_path: "" for the main graph, else the way to the sub-graph, e.g. ``"if_0.then_branch"``.
         weights_of: node name → bytes of the constants that it is the first of the nodes to read, in a fused node with
             those of graphs inside it. What an earlier partition of the same provider reads counts there.
-        node_names, op_types: the nodes, as they were before fusing.
+        node_names, op_types, domains: the nodes, as they were before fusing.
         fused_node: name of the node that stands for them; "" where the nodes run one by one.
     """
 
     provider: str
     node_names: tuple[str, ...]
     op_types: tuple[str, ...]
+    domains: tuple[str, ...] = ()
     fused_node: str = ""
     graph_path: str = ""
     weights_of: Mapping[str, int] = field(default_factory=dict)
@@ -359,6 +360,7 @@ class _Partitioner:
             provider=provider.name,
             node_names=tuple(node.name for node in nodes),
             op_types=tuple(node.op_type for node in nodes),
+            domains=tuple(node.domain for node in nodes),
             fused_node=fused_node,
             graph_path=self._path,
             weights_of={

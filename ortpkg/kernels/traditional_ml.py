@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.errors import InvalidGraphError
+from ortpkg.graph.types import MapType, TensorType, numpy_dtype
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
@@ -51,6 +52,24 @@ def cast_map(info: OpKernelInfo) -> Compute:
         for position, key in enumerate(keys):
             value = str(entries[key]) if dtype == np.dtype(object) else dtype.type(entries[key])
             out[0, key if is_sparse else position] = value
+        return out
+
+    return compute
+
+
+@kernel("DictVectorizer", since=(1,), domain=_DOMAIN)
+def dict_vectorizer(info: OpKernelInfo) -> Compute:
+    """A map as a row: the values of the vocabulary's keys, zeros (empty texts) where there is none."""
+    vocabulary = info.attribute("string_vocabulary") or info.attribute("int64_vocabulary") or ()
+    kind = info.input_type(0)
+    if not isinstance(kind, MapType) or not isinstance(kind.value, TensorType):
+        raise InvalidGraphError(f"{info.node}: the input is a map of numbers or texts, not {kind}")
+    dtype = numpy_dtype(kind.value.element_type)
+
+    def compute(context: OpKernelContext, entries: dict[Any, Any]) -> Tensor:
+        out = context.output(0, (1, len(vocabulary)), dtype)
+        zero = "" if dtype == np.dtype(object) else 0
+        out[0] = [entries.get(key, zero) for key in vocabulary]
         return out
 
     return compute

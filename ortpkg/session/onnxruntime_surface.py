@@ -150,7 +150,9 @@ class OnnxruntimeSurface(ABC):
             raise SessionError(f'set the config entry {RECORD_ASSIGNMENT_ENTRY} to "1" before the session is made')
         found = []
         for each in self.get_partitions():
-            nodes = [OrtEpAssignedNode(*node) for node in zip(each.node_names, each.op_types, strict=True)]
+            nodes = [
+                OrtEpAssignedNode(*node) for node in zip(each.node_names, each.op_types, each.domains, strict=True)
+            ]
             together = [tuple(nodes)] if each.fused_node else [(node,) for node in nodes]
             found += [OrtEpAssignedSubgraph(each.provider, group) for group in together]
         return found

@@ -178,17 +178,14 @@ def _normalized(ort: Any, providers: Any, options: Any) -> Any:
     return module.check_and_normalize_provider_args(providers, options, ["a", "b", "c"])
 
 
-_INTERNAL = "a function inside onnxruntime; sessions check their arguments, and take and refuse the same lists"
-
-
-@behaviour("names and options of providers come out as two lists of texts", missing=_INTERNAL)
+@behaviour("names and options of providers come out as two lists of texts")
 def provider_arguments(ort: Any, folder: Path) -> None:
     assert _normalized(ort, None, None) == ([], [])
     assert _normalized(ort, [("a", {1: 2}), "b"], None) == (["a", "b"], [{"1": "2"}, {}])
     assert _normalized(ort, ["a", "b"], [{1: 2}, {}]) == (["a", "b"], [{"1": "2"}, {}])
 
 
-@behaviour("a provider that is named twice is a warning", missing=_INTERNAL)
+@behaviour("a provider that is named twice is a warning")
 def provider_named_twice(ort: Any, folder: Path) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
