@@ -22,7 +22,7 @@ from ortpkg.errors.findings import Finding as Finding
 from ortpkg.errors.findings import Severity as Severity
 from ortpkg.errors.findings import printable as printable
 from ortpkg.errors.findings import quoted as quoted
-from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidGraph
+from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidArgument, InvalidGraph
 from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ class ModelError(OrtpkgError):
 
 
 class ModelFileError(ModelError):
-    """The model file, or a file with its external data, is missing, truncated or not ONNX."""
+    """The model file, or a file with its external data, is missing, empty, truncated or not ONNX."""
 
     code = StatusCode.INVALID_PROTOBUF
 
@@ -246,7 +246,7 @@ class ModelNotFoundError(ModelFileError):
     code = StatusCode.NO_SUCHFILE
 
 
-class InvalidGraphError(ModelError, Fail):
+class InvalidGraphError(ModelError, InvalidArgument, Fail):
     """The graph breaks a rule of ONNX: a cycle, a missing value, a wrong type."""
 
     code = StatusCode.INVALID_GRAPH
@@ -344,7 +344,7 @@ class InvalidFeedError(SessionError, RuntimeError, ValueError):
         self.actual = actual
 
 
-class RunError(SessionError, Fail):
+class RunError(SessionError, InvalidArgument, Fail):
     """A kernel failed; its own text follows the node's name."""
 
     code = StatusCode.RUNTIME_EXCEPTION

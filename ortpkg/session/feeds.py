@@ -115,23 +115,37 @@ def check_feeds(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: C
                 name=str(name),
                 expected=_listed(known),
             )
+    check_all_are_fed(feeds, inputs, optional)
     values: list[Value] = []
     for declared in inputs:
         if declared.name in feeds:
             values.append(_checked(declared.name, declared.value_type, feeds[declared.name]))
-        elif declared.name in optional or isinstance(declared.value_type, OptionalType):
-            values.append(None)
         else:
-            raise InvalidFeedError(
-                f"input {quoted(declared.name)} is missing; the model needs {_listed(known)}",
-                name=declared.name,
-                expected=declared.type,
-            )
+            values.append(None)
     return values
 
 
+def check_all_are_fed(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]) -> None:
+    """Raises InvalidFeedError, in onnxruntime's words, where an input is missing that has no default value."""
+    needed = [each for each in inputs if each.name not in optional and not isinstance(each.value_type, OptionalType)]
+    missing = [each for each in needed if each.name not in feeds]
+    if missing:
+        raise InvalidFeedError(
+            f"Required inputs ([{_listed([each.name for each in missing])}]) are missing from input feed "
+            f"([{_listed([*map(str, feeds)])}]).",
+            name=missing[0].name,
+            expected=missing[0].type,
+        )
+
+
 def check_output_names(names: Sequence[str] | None, outputs: Sequence[str]) -> list[int] | None:
-    """Positions of ``names`` among ``outputs``, None where no names are given. UsageError for an unknown name."""
+    """Positions of ``names`` among ``outputs``, None where no names are given.
+
+    Raises UsageError for an unknown name, TypeError for one text instead of a list of names.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"output_names is a list of names, such as [{quoted(names)}], not one text")
+    names = list(names or ())
     if not names:
         return None
     positions = {name: position for position, name in enumerate(outputs)}
@@ -166,9 +180,28 @@ def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
         if not isinstance(value, list | tuple):
             raise _wrong(name, str(declared), f"a {type(value).__name__}")
         return [_checked(name, declared.element, element) for element in value]
-    if isinstance(declared, MapType) and not isinstance(value, Mapping):
-        raise _wrong(name, str(declared), f"a {type(value).__name__}")
+    if isinstance(declared, MapType):
+        return _checked_map(name, declared, value)
     return value
+
+
+def _checked_map(name: str, declared: MapType, value: Any) -> dict[int | str, Any]:
+    """The map with Python's keys; its values are numbers or texts as declared, or sequences and maps of these."""
+    if not isinstance(value, Mapping):
+        raise _wrong(name, str(declared), f"a {type(value).__name__}")
+    key_kind = str if declared.key is ElementType.STRING else int
+    found: dict[int | str, Any] = {}
+    for key, entry in value.items():
+        if not isinstance(key, (str,) if key_kind is str else (int, np.integer)):
+            raise _wrong(name, str(declared), f"a map with a key of type {type(key).__name__}")
+        if isinstance(declared.value, TensorType):
+            is_text = declared.value.element_type is ElementType.STRING
+            if not isinstance(entry, (str,) if is_text else (int, float, np.generic, np.ndarray)):
+                raise _wrong(name, str(declared), f"a map with a value of type {type(entry).__name__}")
+            found[key_kind(key)] = entry
+        else:
+            found[key_kind(key)] = _checked(name, declared.value, entry)
+    return found
 
 
 def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
@@ -186,6 +219,8 @@ def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
                 array = array.astype(dtype)
             else:
                 raise _wrong(name, f"{declared} (numpy {dtype})", f"numpy {array.dtype}")
+    if declared.shape == () and array.size == 1:
+        array = array.reshape(())  # programs feed arrays of one element for scalars, which onnxruntime takes
     _check_shape(name, declared, array)
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
 

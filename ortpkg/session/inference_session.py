@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session.async_runs import AsyncCallback, AsyncRuns
 from ortpkg.session.caller_warnings import warn_caller
-from ortpkg.session.feeds import FeedCheck, check_output_names
-from ortpkg.session.lora_adapter import fed_with_adapters
+from ortpkg.session.feeds import FeedCheck, check_all_are_fed, check_output_names
+from ortpkg.session.lora_adapter import LoraAdapter, fed_with_adapters
 from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
 from ortpkg.session.options import BACKEND_ENTRY, ExecutionMode, RunOptions, SessionOptions, check_limits
 from ortpkg.session.provider_list import ProviderName
@@ -169,8 +169,8 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     ) -> list[Value]:
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
-        if run_options is not None and run_options.active_adapters:
-            input_feed = fed_with_adapters(input_feed, run_options.active_adapters)
+        if run_options is not None and (adapters := _adapters_of(run_options)):
+            input_feed = fed_with_adapters(input_feed, adapters)
         feeds = self._check_feeds(input_feed)
         control = self._run_control(run_options)
         if self._direct is not None:
@@ -230,8 +230,12 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         user_data: Any = None,
         run_options: RunOptions | None = None,
     ) -> None:
-        """Runs in the background; ``callback(outputs, user_data, error)`` is called from another thread when done."""
+        """Runs in the background; ``callback(outputs, user_data, error)`` is called from another thread when done.
+
+        Raises InvalidFeedError at once where an input is missing.
+        """
         self._check_open()
+        check_all_are_fed(input_feed, self._inputs, ())
         self._async_runs.submit(partial(self.run, output_names, input_feed, run_options), callback, user_data)
 
     # --- providers ---------------------------------------------------------------------------------------------------
@@ -279,6 +283,10 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         for provider in dict.fromkeys(self._providers):
             provider.close()
 
+    def __reduce__(self) -> NoReturn:
+        """Raises TypeError: a process makes sessions of its own, from the path or the bytes of the model."""
+        raise TypeError("cannot pickle an 'InferenceSession' object; pickle its model's path, and make it anew")
+
     def __enter__(self) -> InferenceSession:
         return self
 
@@ -286,6 +294,13 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _adapters_of(run_options: RunOptions) -> tuple[LoraAdapter, ...]:
+    try:
+        return run_options.active_adapters
+    except AttributeError:
+        raise TypeError(f"run_options are RunOptions, not {type(run_options).__name__}") from None
 
 
 def _leaves_threads_to_us(options: SessionOptions) -> bool:

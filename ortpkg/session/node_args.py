@@ -23,7 +23,7 @@ class NodeArg:
 
     name: str
     type: str
-    shape: list[int | str | None]
+    shape: list[int | str | None] = field(hash=False)
     value_type: ValueType | None = field(default=None, repr=False, compare=False)
 
 

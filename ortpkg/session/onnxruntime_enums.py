@@ -5,10 +5,16 @@ Source: ``dir(onnxruntime)`` of 1.31. Those that are options of a session stand 
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import Enum, IntEnum, IntFlag
 
 
-class ExecutionOrder(IntEnum):
+class NamedNumber(IntEnum):
+    """Base of these enumerations, which are printed by their names, as onnxruntime's are, whatever Python."""
+
+    __str__ = Enum.__str__
+
+
+class ExecutionOrder(NamedNumber):
     """In which order nodes that could all be next are run; what this engine makes of it, its plan says."""
 
     DEFAULT = 0
@@ -16,7 +22,7 @@ class ExecutionOrder(IntEnum):
     MEMORY_EFFICIENT = 2
 
 
-class OrtAllocatorType(IntEnum):
+class OrtAllocatorType(NamedNumber):
     """How an allocator gets its memory."""
 
     INVALID = -1
@@ -24,7 +30,7 @@ class OrtAllocatorType(IntEnum):
     ORT_ARENA_ALLOCATOR = 1
 
 
-class OrtMemType(IntEnum):
+class OrtMemType(NamedNumber):
     """What a piece of memory is for, seen from an execution provider."""
 
     CPU_INPUT = -2
@@ -33,7 +39,7 @@ class OrtMemType(IntEnum):
     DEFAULT = 0
 
 
-class OrtMemoryInfoDeviceType(IntEnum):
+class OrtMemoryInfoDeviceType(NamedNumber):
     """Kinds of devices that have memory."""
 
     CPU = 0
@@ -42,14 +48,14 @@ class OrtMemoryInfoDeviceType(IntEnum):
     NPU = 3
 
 
-class OrtDeviceMemoryType(IntEnum):
+class OrtDeviceMemoryType(NamedNumber):
     """Whether the host reaches a device's memory."""
 
     DEFAULT = 0
     HOST_ACCESSIBLE = 5
 
 
-class OrtDeviceVendorId(IntEnum):
+class OrtDeviceVendorId(NamedNumber):
     """PCI numbers of those who make devices."""
 
     NONE = 0x0000
@@ -62,7 +68,7 @@ class OrtDeviceVendorId(IntEnum):
     INTEL = 0x8086
 
 
-class OrtHardwareDeviceType(IntEnum):
+class OrtHardwareDeviceType(NamedNumber):
     """What a hardware device is."""
 
     CPU = 0
@@ -70,7 +76,7 @@ class OrtHardwareDeviceType(IntEnum):
     NPU = 2
 
 
-class OrtExecutionProviderDevicePolicy(IntEnum):
+class OrtExecutionProviderDevicePolicy(NamedNumber):
     """Which devices a session takes where no execution provider is named."""
 
     DEFAULT = 0
@@ -82,7 +88,7 @@ class OrtExecutionProviderDevicePolicy(IntEnum):
     MIN_OVERALL_POWER = 6
 
 
-class OrtSparseFormat(IntEnum):
+class OrtSparseFormat(NamedNumber):
     """How a sparse tensor keeps the places of its values."""
 
     ORT_SPARSE_UNDEFINED = 0
@@ -99,7 +105,7 @@ class OrtCompileApiFlags(IntFlag):
     ERROR_IF_OUTPUT_FILE_EXISTS = 2
 
 
-class OrtCompiledModelCompatibility(IntEnum):
+class OrtCompiledModelCompatibility(NamedNumber):
     """How well a compiled model runs on a device."""
 
     EP_NOT_APPLICABLE = 0
@@ -108,7 +114,7 @@ class OrtCompiledModelCompatibility(IntEnum):
     EP_UNSUPPORTED = 3
 
 
-class OrtDeviceEpIncompatibilityReason(IntEnum):
+class OrtDeviceEpIncompatibilityReason(NamedNumber):
     """Why an execution provider cannot use a device; several reasons are a sum."""
 
     NONE = 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.session.known_attributes import KnownAttributesOnly
-from ortpkg.session.onnxruntime_enums import ExecutionOrder
+from ortpkg.session.onnxruntime_enums import ExecutionOrder, NamedNumber
 from ortpkg.session.option_additions import OptionAdditions
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LONGEST_CONFIG_KEY = 1024
 _LONGEST_CONFIG_VALUE = 8192
 
 
-class GraphOptimizationLevel(IntEnum):
+class GraphOptimizationLevel(NamedNumber):
     """How far the graph is transformed; what correctness needs happens at every level."""
 
     ORT_DISABLE_ALL = 0
@@ -43,7 +43,7 @@ class GraphOptimizationLevel(IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(IntEnum):
+class ExecutionMode(NamedNumber):
     """One node after the other, or as many at a time as inputs and threads allow."""
 
     ORT_SEQUENTIAL = 0

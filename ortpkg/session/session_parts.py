@@ -12,7 +12,7 @@ from pathlib import Path
 from ortpkg.engine.direct_run import DirectRun, direct_run_of
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, UsageError
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model_file import ModelSource
@@ -77,6 +77,8 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
     Raises as :class:`~ortpkg.session.inference_session.InferenceSession` does.
     """
     options, request = wishes.options, wishes.request
+    if wishes.source == "":
+        raise UsageError("the path of the model is empty; give the path of a file, or its bytes")
     try:
         check_session_options(options)
         added = added_transformers(wishes.transformers)

@@ -18,7 +18,7 @@ GOOD: dict[str, Any] = {
 
 WRONG = {
     "unknown name": ({"imagf": 1}, [], "no input 'imagf', did you mean 'image'?"),
-    "missing name": ({}, ["sizes"], "input 'sizes' is missing; the model needs 'image', 'sizes', 'names'"),
+    "missing name": ({}, ["sizes"], "Required inputs (['sizes']) are missing from input feed (['image', 'names'])."),
     "element type": (
         {"image": np.zeros((3, 2))},
         [],

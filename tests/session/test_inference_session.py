@@ -367,10 +367,10 @@ def test_run_async_calls_back_with_outputs_or_error() -> None:
 
     with session_of(RESIDUAL) as session:
         session.run_async(None, batch(2), callback, "good")
-        session.run_async(None, {}, callback, "bad")
+        session.run_async(None, {"x": batch(2)["x"].astype(np.float64)}, callback, "bad")
         assert done.wait(30)
     assert max(calls) == (1, "good", "")
-    assert "input 'x' is missing" in min(calls)[2]
+    assert "expected tensor(float)" in min(calls)[2]
 
 
 def test_closed_session_says_so() -> None:
