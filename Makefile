@@ -14,13 +14,14 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types layers tests conformance interop crash-sweep fuzz mutants format docs clean
+.PHONY: help run test check lint types layers tests conformance interop vendors crash-sweep fuzz mutants format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
 	@echo "make test         everything that CI checks: lint, types, layers, tests"
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
+	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make fuzz         random models against the engine, in child processes (FUZZ=\"--seed 7 --minutes 60 --op Resize\")"
 	@echo "make mutants      small changes of changed lines that no test notices (MUTANTS=\"--since main --room engine --sample 60\")"
@@ -50,6 +51,16 @@ conformance: $(VENV)/.installed-dev
 interop: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.interop.wheels
 	ORTPKG_INTEROP_ALL_RELEASES=1 $(BIN)/python -m pytest -m interop tests/interop
+
+# In an environment of its own: with these wheels beside it, onnxruntime has more execution providers.
+vendors:
+	@$(MAKE) --no-print-directory VENV=.venv-vendors .venv-vendors/.installed-vendors
+	.venv-vendors/bin/python -m pytest -m vendors tests/vendors
+
+.venv-vendors/.installed-vendors: .venv-vendors/.installed-dev
+	.venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet onnxruntime \
+	  onnxruntime-ep-openvino==1.8.1 onnxruntime-qnn==2.7.0
+	@touch $@
 
 crash-sweep: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.crash_sweep

@@ -19,6 +19,7 @@ from ortpkg.devices.fact_cache import cache_directory
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe, with_free_memory
+from ortpkg.providers.ep_libraries import emulation_notes
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.plugins import installed_plugins
 from ortpkg.selection.machine import discover_ep_devices
@@ -83,6 +84,10 @@ class Situation:
     platform: Mapping[str, str] = field(default_factory=dict)
 
 
+def _is_failure(note: str) -> bool:
+    return not note.startswith("several distributions") and note not in emulation_notes()
+
+
 def gather() -> Situation:
     """Looks at this machine, this environment and this process; backends are asked in child processes."""
     machine = with_free_memory(probe())
@@ -91,7 +96,7 @@ def gather() -> Situation:
     return Situation(
         machine=machine,
         ep_devices=offer.ep_devices,
-        failures=tuple(note for note in offer.notes if not note.startswith("several distributions")),
+        failures=tuple(note for note in offer.notes if _is_failure(note)),
         software=software_versions(),
         requirements=_requirements(),
         overlapping=overlapping if len(overlapping) > 1 else (),

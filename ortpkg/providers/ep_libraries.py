@@ -132,6 +132,15 @@ def emulation_note(library: EpLibrary, emulation: Emulation) -> str:
     )
 
 
+def emulation_notes() -> frozenset[str]:
+    """That note of every installed library that emulates a device: nothing is wrong where one is given."""
+    return frozenset(
+        emulation_note(library, library.emulation)
+        for library in installed_ep_libraries()
+        if library.emulation is not None
+    )
+
+
 def _can_emulate() -> bool:
     return sys.platform == "linux" and os.uname().machine == "x86_64"
 

@@ -200,7 +200,10 @@ class OnnxRuntimeEpFactory(EpFactory):
 @cache
 def installed_distributions() -> tuple[InstalledDistribution, ...]:
     """Every installed distribution that provides the module; more than one is a mistake of the environment."""
-    libraries = {library.distribution for library in installed_ep_libraries()}  # bring another module
+    found = find_distributions("onnxruntime", DISTRIBUTIONS)
+    if all(each.name == DISTRIBUTIONS[0] for each in found):
+        return found
+    libraries = {library.distribution for library in installed_ep_libraries()}  # these bring another module
     return find_distributions("onnxruntime", [name for name in DISTRIBUTIONS if name not in libraries])
 
 

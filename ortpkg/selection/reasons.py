@@ -37,7 +37,10 @@ def asked_for(selection: Selection) -> str:
 
 
 def no_suitable_variant_message(selection: Selection) -> str:
-    """What to say where nothing was selected: what was asked for, what the machine has, why each variant fell."""
+    """What to say where nothing was selected: what was asked for, what the machine has, why each variant fell.
+
+    And what was left out on the way: a backend that failed may be the one that was needed.
+    """
     machine = f"machine {quoted(selection.machine)}" if selection.machine else "this machine"
     eps = ", ".join(dict.fromkeys(ep_device.ep_name for ep_device in selection.ep_devices))
     component = quoted(selection.component_name)
@@ -45,6 +48,7 @@ def no_suitable_variant_message(selection: Selection) -> str:
         f"no variant of component {component} fits {machine} (asked for: {asked_for(selection)})",
         f"  the machine has: {', '.join(map(hardware_label, selection.hardware)) or 'no known devices'}",
         f"  execution providers: {eps or 'none'}",
+        *(f"  {warning}" for warning in selection.warnings),
     ]
     lines += [f"  {quoted(name)}: {reason}" for name, reason in _main_reasons(selection)]
     return "\n".join(lines if selection.verdicts else [*lines, "  it has no variants"])
