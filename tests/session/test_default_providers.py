@@ -93,7 +93,9 @@ def nothing_stated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def offer(monkeypatch: pytest.MonkeyPatch, *factories: EpFactory) -> None:
     monkeypatch.setattr(default_providers, "installed_distributions", lambda: ("onnxruntime",))
     monkeypatch.setattr(
-        default_providers, "available_factories", lambda _hardware: AvailableFactories(factories=tuple(factories))
+        default_providers,
+        "available_factories",
+        lambda _hardware, **_asked: AvailableFactories(factories=tuple(factories)),
     )
     by_name = {factory.ep_name: factory for factory in factories}
     monkeypatch.setattr("ortpkg.session.provider_list.find_factory", lambda name, backend=None: by_name[name])
