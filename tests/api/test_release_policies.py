@@ -105,6 +105,14 @@ def test_an_application_may_ask_for_execution_providers_in_an_order(write_packag
         package.select(ep=["azure", "cpu"])
 
 
+def test_what_a_release_would_choose_is_logged_like_any_decision(write_package: WritePackage) -> None:
+    records: list[dict[str, Any]] = []
+    package = ModelPackage(write_package({"cpu": _variant()}, {"cpu/m.onnx": _model(1)}))
+    package.select(policy=COMPAT, log=records.append)
+    (record,) = records
+    assert (record["kind"], record["package"]["root"]) == ("selection_decision", str(package.root))
+
+
 def test_a_release_takes_no_device(write_package: WritePackage) -> None:
     package = ModelPackage(write_package({"cpu": _variant()}, {"cpu/m.onnx": _model(1)}))
 

@@ -26,6 +26,7 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
+from ortpkg.session.provider_list import register_execution_providers
 from ortpkg.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of
 
@@ -181,3 +182,21 @@ def test_block_of_a_device_comes_from_its_providers_allocator() -> None:
     for _ in range(3):
         np.testing.assert_allclose(run(state, x), np.exp(np.exp(-x)), rtol=1e-6)
     assert FarAllocator.blocks == 1
+
+
+@pytest.mark.requirement("P14")
+def test_the_cpu_provider_is_added_last_where_the_caller_left_it_out() -> None:
+    own = ExpProvider(lambda _state, inputs: [np.exp(np.exp(inputs[0]))])
+    providers = register_execution_providers([own])
+    assert [type(each) for each in providers] == [ExpProvider, CPUExecutionProvider]
+    assert not providers[-1].is_requested
+    state = create_session_state(load_model(model_of(TEXT)), options_of(), providers)
+    (y,) = state.executable.run([np.ones(2, np.float32)], (), RunControl())
+    np.testing.assert_allclose(y, np.exp(np.exp(-np.ones(2, np.float32))), rtol=1e-6)
+
+
+@pytest.mark.requirement("P11")
+def test_the_cpu_provider_keeps_the_place_that_the_caller_gave_it_and_comes_last_too() -> None:
+    cpu, own = CPUExecutionProvider(), ExpProvider(lambda _state, inputs: inputs)
+    assert register_execution_providers([cpu, own]) == [cpu, own, cpu]
+    assert register_execution_providers([own, cpu]) == [own, cpu]
