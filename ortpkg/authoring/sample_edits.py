@@ -101,10 +101,16 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
     if index is not None and not overwrite and new.inputs is not None:
         raise AuthoringError(f"there is a sample set {quoted(new.name)} already: choose another name, or overwrite it")
     old = samples[index] if index is not None else None
-    files = {key: content for key, content in _contents(new) if content is not None}
+    files = {
+        key: content
+        for key, content in _contents(new)
+        if content is not None and not _has_content(package, (old or {}).get(key), content)
+    }
     names = {key: _free_name(package, f"{new.name}_{key}") for key in files}
     body = _body(package, new, old, names)
     samples[index if index is not None else len(samples) : len(samples) if index is None else index + 1] = [body]
+    if old is not None and body == old:
+        raise AuthoringError(f"the samples {quoted(new.name)} say all of this already; nothing was changed")
     return PackageChange(
         documents=(
             DocumentChange(path=SAMPLES, before=before, after=checked_content(document, SAMPLES, schema="samples")),
@@ -113,6 +119,12 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
         new_files={f"{SAMPLES_DIRECTORY}/{names[key]}": ComposedFile((content,)) for key, content in files.items()},
         removes=tuple(_left_behind(package, old, samples)),
     )
+
+
+def _has_content(package: PackageInfo, name: str | None, content: bytes) -> bool:
+    """Whether the set's file is this already."""
+    path = package.root / SAMPLES_DIRECTORY / (name or "")
+    return name is not None and path.is_file() and path.read_bytes() == content
 
 
 def _contents(new: NewSamples) -> Iterator[tuple[str, bytes | None]]:
@@ -131,7 +143,9 @@ def _body(
             f"there is no sample set {quoted(new.name)} whose inputs could be taken{did_you_mean(new.name, known)}; "
             f"there is {listed}"
         )
-    kept = dict(old) if old is not None and new.inputs is None else {"name": new.name}
+    kept = {"name": new.name}
+    if old is not None:
+        kept = dict(old) if new.inputs is None else kept | {k: old[k] for k, v in _contents(new) if v and k in old}
     stated = {
         "description": new.description,
         "component": _component(package, new.component) if new.inputs is not None else None,
