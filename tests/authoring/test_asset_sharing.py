@@ -121,7 +121,8 @@ def test_components_share_an_asset_and_later_variants_join_it(package: Path, mod
     before = asset_of(package)
     told: list[str] = []
 
-    add_variant(package, models["b"], variant="n", ep="qnn", share_weights="shared-assets", notify=told.append)
+    wanted = {"component": "other", "variant": "n", "ep": "qnn", "share_weights": "shared-assets"}
+    add_variant(package, models["b"], **wanted, notify=told.append)
 
     assert asset_of(package) == before
     assert any("variant 'n' shares its weights: 2" in each for each in told)
