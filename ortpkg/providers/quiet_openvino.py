@@ -17,7 +17,7 @@ _TELEMETRY = "openvino_telemetry"
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
     """Makes ``openvino_telemetry`` a package that cannot be imported; afterwards it is as it was."""
-    hidden = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == _TELEMETRY}
+    hidden = {name: module for name, module in sys.modules.copy().items() if name.partition(".")[0] == _TELEMETRY}
     for name in hidden:
         del sys.modules[name]
     sys.modules[_TELEMETRY] = None  # type: ignore[assignment]  # so importing it is an ImportError
