@@ -9,6 +9,7 @@ that the package is valid after each.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -28,6 +29,7 @@ from ortpkg.errors import AuthoringError, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.component_format import COMPONENT, FACTS
 from ortpkg.package.documents import dump_document, parse_document
+from ortpkg.package.frozen import thaw
 from ortpkg.package.metadata_format import MANIFEST, METADATA, MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.schemas import check_schema
@@ -242,9 +244,7 @@ class DocumentEditor:
 
     def changes(self, *, last: str = MANIFEST) -> tuple[DocumentChange, ...]:
         """What has changed, in the order in which the documents were first asked for, but ``last`` at the end."""
-        paths = [
-            path for path, value in self._values.items() if dump_document(value) != dump_document(self._read[path])
-        ]
+        paths = [path for path, value in self._values.items() if not _is_same_text(value, self._read[path])]
         ordered = [path for path in paths if path != last] + [path for path in paths if path == last]
         return tuple(
             DocumentChange(
@@ -254,6 +254,11 @@ class DocumentEditor:
             )
             for path in ordered
         )
+
+
+def _is_same_text(value: Any, other: Any) -> bool:
+    """Whether two JSON values are written alike: keys in the same order, too."""
+    return json.dumps(thaw(value)) == json.dumps(thaw(other))
 
 
 def _add_component(editor: DocumentEditor, component: str, variants: Mapping[str, VariantEntry]) -> bool:

@@ -171,7 +171,7 @@ _ACCEL = DeviceFile(name="/dev/accel/accel0", is_usable=True)
             "embedded-engine-only",
             Gravity.INFO,
             "neither onnxruntime nor openvino works here: models run on the embedded engine, which is slower",
-            "pip install ortpkg[fast]",
+            "pip install onnxruntime openvino",
         ),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -121,8 +122,8 @@ def test_components_share_an_asset_and_later_variants_join_it(package: Path, mod
     before = asset_of(package)
     told: list[str] = []
 
-    wanted = {"component": "other", "variant": "n", "ep": "qnn", "share_weights": "shared-assets"}
-    add_variant(package, models["b"], **wanted, notify=told.append)
+    joining = partial(add_variant, package, models["b"], component="other", variant="n", ep="qnn")
+    joining(share_weights="shared-assets", notify=told.append)
 
     assert asset_of(package) == before
     assert any("variant 'n' shares its weights: 2" in each for each in told)

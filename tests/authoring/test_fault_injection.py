@@ -37,7 +37,7 @@ def old(tmp_path: Path, make_model: ModelMaker) -> Path:
 def command(request: pytest.FixtureRequest, make_model_with_data: ModelMaker) -> Command:
     model = make_model_with_data("big", location="data/weights.bin")
     commands: dict[str, Command] = {
-        "add a variant": lambda root, operations: add_variant(root, model, operations=operations),
+        "add a variant": lambda root, operations: add_variant(root, model, component="model", operations=operations),
         "add a component": lambda root, operations: add_variant(root, model, component="third", operations=operations),
         "remove a variant": lambda root, operations: remove_variant(
             root, "a", component="model", operations=operations
@@ -143,7 +143,7 @@ def test_a_process_that_dies_leaves_no_lock_and_a_valid_package(
                     os._exit(9)
 
         package_lock.locks_directory = lambda: pathlib.Path(sys.argv[3])
-        add_variant(sys.argv[1], sys.argv[2], operations=Dying())
+        add_variant(sys.argv[1], sys.argv[2], component="model", operations=Dying())
     """)
     model = make_model("new")
 
@@ -159,5 +159,5 @@ def test_a_process_that_dies_leaves_no_lock_and_a_valid_package(
     if operation == "remove_directory":
         assert names_of(old)["model"] == ["a", "b", "new"]
     else:
-        assert add_variant(old, model).component("model") is not None
+        assert add_variant(old, model, component="model").component("model") is not None
     assert errors_of(old) == []
