@@ -18,6 +18,7 @@ from ortpkg.api.doctor_checks import Complaint, Gravity, examine
 from ortpkg.api.situation import Situation, gather
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.json_form import ep_device_to_json, known_facts_to_json
+from ortpkg.quantities import nbytes_text
 
 _HOMES = re.compile(r"(?P<start>(?:/home|/Users|[A-Za-z]:\\+Users)[/\\]+)[^/\\\s'\":]+", re.IGNORECASE)
 
@@ -143,8 +144,8 @@ def _hardware_line(device: HardwareDevice) -> str:
         device.architecture or "",
         f"[{device.vendor_id:04x}:{device.device_id:04x}]" if device.vendor_id else "",
         "" if device.is_discrete is None else ("integrated", "discrete")[device.is_discrete],
-        "" if device.memory_nbytes is None else f"{device.memory_nbytes >> 20} MiB",
-        "" if device.free_memory_nbytes is None else f"({device.free_memory_nbytes >> 20} free)",
+        "" if device.memory_nbytes is None else nbytes_text(device.memory_nbytes),
+        "" if device.free_memory_nbytes is None else f"({nbytes_text(device.free_memory_nbytes)} free)",
         *(device.metadata.get(key, "") for key in ("driver", "driver_version", "firmware_version")),
     ]
     return " ".join([device.type.value, device.name or "unknown", *(fact for fact in facts if fact)])

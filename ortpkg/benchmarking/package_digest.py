@@ -33,6 +33,7 @@ def _stat_digest(root: Path) -> str:
     if root.is_file():
         found = root.stat()
         digest.update(os.fsencode(f"{root}\0{found.st_size}\0{found.st_mtime_ns}"))
+        return digest.hexdigest()
     for file in list_files(root):
         path = root / file
         found = path.stat(follow_symlinks=False)

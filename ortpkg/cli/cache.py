@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ortpkg.authoring.opening import NamedKind, kind_of, package_folder
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import (
     BackendOption,
@@ -66,7 +67,10 @@ def command(
     output = Output(is_json=as_json)
     if action is Action.WHY:
         what = chosen_package(target, output)
-        return _why(_answers(what, component, variant, ep, device, backend, trust=trust), output)
+        if kind_of(what) is NamedKind.MODEL:
+            return _why(_answers(what, component, variant, ep, device, backend, trust=trust), output)
+        with package_folder(what) as root:
+            return _why(_answers(root, component, variant, ep, device, backend, trust=trust), output)
     if target is not None:
         raise UsageError(f"cache {action} takes no package or model")
     if action is Action.CLEAR:

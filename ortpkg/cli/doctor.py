@@ -45,4 +45,4 @@ def _print_report(report: DoctorReport, output: Output) -> None:
     for line in report_lines(report):
         is_title = not line.startswith(" ")
         style = "bold" if is_title else next((s for start, s in styles.items() if line.startswith(start)), "")
-        output.line(plain(line), style=style)
+        output.line(plain(line), style=style, hang=" " * (len(line) - len(line.lstrip()) + 2))

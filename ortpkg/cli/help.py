@@ -58,8 +58,24 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "add-variant": ("ortpkg add-variant digits.ortpackage npu.onnx --ep openvino --device npu",),
     "remove-variant": ("ortpkg remove-variant digits.ortpackage cpu-fp32",),
+    "init": ("ortpkg init digits.ortpackage --name digits",),
+    "edit": (
+        "ortpkg edit digits.ortpackage --model-version 2.0 --dry-run",
+        "ortpkg edit digits.ortpackage --order cpu-int8,cpu-fp32",
+    ),
+    "samples": (
+        "ortpkg samples add digits.ortpackage --name nine --input image=nine.npy --expected logits=nine_out.npy",
+        "ortpkg samples record digits.ortpackage --name noise --random --seed 7",
+    ),
     "dedup": ("ortpkg dedup digits.ortpackage --dry-run", "ortpkg dedup digits.ortpackage --externalize 64kB"),
     "slim": ("ortpkg slim digits.ortpackage --device cpu,npu -o small.ortpackage",),
+    "merge": ("ortpkg merge cpu.ortpackage npu.ortpackage -o both.ortpackage",),
+    "pack": ("ortpkg pack digits.ortpackage -o digits.ortpkg",),
+    "unpack": ("ortpkg unpack digits.ortpkg -o digits.ortpackage",),
+    "inspect": ("ortpkg inspect digits.ortpackage", "ortpkg inspect model.onnx --json"),
+    "diff": ("ortpkg diff digits.ortpackage newer.ortpkg",),
+    "explain": ("ortpkg explain ORT204",),
+    "migrate-check": ("ortpkg migrate-check digits.ortpackage --strict",),
     "convert": ("ortpkg convert digits.ortpackage --to component -o newer.ortpackage",),
     "validate": ("ortpkg validate digits.ortpackage --strict", "ortpkg validate digits.ortpackage --format sarif"),
     "verify": ("ortpkg verify digits.ortpackage --repair-from backup.ortpkg",),
@@ -76,6 +92,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plan": ("ortpkg plan model.onnx --nodes --memory --dim batch=1",),
     "bench": ("ortpkg bench digits.ortpackage --duration 2s --memory-limit 1.5GiB",),
     "compile": ("ortpkg compile digits.ortpackage --ep openvino --device npu",),
+    "compile-models": ("ortpkg compile-models encoder.onnx,decoder.onnx --ep openvino -o compiled",),
+    "quarantine": ("ortpkg quarantine list", "ortpkg quarantine clear digits.ortpackage"),
     "cache": ("ortpkg cache why digits.ortpackage", "ortpkg cache clear --keep 2GiB"),
     "devices": ("ortpkg devices --facts", "ortpkg devices --export laptop.json"),
     "doctor": ("ortpkg doctor --markdown",),
@@ -89,9 +107,9 @@ _OPTIONS = {
 }
 
 
-def examples_text(command: str) -> str | None:
-    """The examples of a command, a paragraph each; None where it has none."""
-    return "\n\n".join(["Examples:", *EXAMPLES[command]]) if command in EXAMPLES else None
+def examples_text(command: str) -> str:
+    """The examples of a command, a paragraph each."""
+    return "\n\n".join(["Examples:", *EXAMPLES[command]])
 
 
 def print_help(commands: Mapping[str, str], exit_codes: Mapping[int, str]) -> None:

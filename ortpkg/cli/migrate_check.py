@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.authoring.migration import ReleaseChoice, ReleaseReport, migrate_check
+from ortpkg.authoring.opening import package_folder
 from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.parameters import JsonOption, OptionalPackageArgument, StrictOption
@@ -31,7 +32,8 @@ def command(
     With --strict the exit code is 1 where a release refuses the package, or selects a variant for nothing.
     """
     output = Output(is_json=as_json)
-    reports = migrate_check(chosen_package(package, output), eps=eps or ())
+    with package_folder(chosen_package(package, output)) as root:
+        reports = migrate_check(root, eps=eps or ())
     if as_json:
         output.json("migrate-check", {"releases": [_json(report) for report in reports]})
     else:

@@ -236,6 +236,8 @@ def print_findings(findings: Sequence[Finding], output: Output) -> None:
         style = "red" if finding.severity is Severity.ERROR else "yellow"
         where = f"{finding.document}#{finding.pointer}" if finding.pointer else finding.document
         target = f" for {finding.target}" if finding.target else ""
-        output.line(f"{finding.rule} {finding.severity.value}{target}: {where}: {finding.message}", style=style)
+        output.line(
+            f"{finding.rule} {finding.severity.value}{target}: {where}: {finding.message}", style=style, hang="    "
+        )
         if finding.remedy:
-            output.line(f"    {finding.remedy}")
+            output.line(f"    {finding.remedy}", hang="    ")

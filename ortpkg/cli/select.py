@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.authoring.opening import opened
+from ortpkg.authoring.opening import is_packed, opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.decision_log import open_decision_log
 from ortpkg.cli.parameters import (
@@ -35,11 +35,10 @@ from ortpkg.cli.parameters import (
     parse_options,
 )
 from ortpkg.cli.rendering import Output
-from ortpkg.cli.selection_table import Choice, choice_to_json, choose, is_table, print_table
+from ortpkg.cli.selection_table import Choice, choice_to_json, choose, is_table, place_of, print_table
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
-from ortpkg.selection.verdict import Selection
 
 PackagesArgument = Annotated[
     list[Path] | None,
@@ -115,6 +114,9 @@ def command(
             for root in roots
         ]
         found = [ModelPackage.of(info) for info in infos]
+        places = [
+            Path(root).absolute() if is_packed(root) else info.root for root, info in zip(roots, infos, strict=True)
+        ]
         for each in found:
             if not each.component_models:
                 each.component()  # says that it is empty, and what to do
@@ -123,7 +125,7 @@ def command(
                 raise UsageError("--compare takes one package and one machine, and logs nothing")
             return _compare(found[0], component, ep, {**wishes, "profile": profiles[0] if profiles else None}, output)
         with open_decision_log(log_json, is_json=as_json) as log:
-            choices = choose(found, component, profiles, {**wishes, "ep": ep, "log": log})
+            choices = choose(found, places, component, profiles, {**wishes, "ep": ep, "log": log})
         _print_choices(choices, output, show_reasons=show_reasons)
     if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
@@ -147,10 +149,11 @@ def _print_choices(choices: Sequence[Choice], output: Output, *, show_reasons: b
         print_table(choices, output)
     else:
         for choice in choices:
-            _print_selection(choice.selection, output, show_reasons=show_reasons)
+            _print_selection(choice, output, show_reasons=show_reasons)
 
 
-def _print_selection(selection: Selection, output: Output, *, show_reasons: bool) -> None:
+def _print_selection(choice: Choice, output: Output, *, show_reasons: bool) -> None:
+    selection = choice.selection
     if show_reasons:
         from ortpkg.cli.explanation_tree import tree_lines  # as above
         from ortpkg.selection.explain import explain
@@ -164,7 +167,7 @@ def _print_selection(selection: Selection, output: Output, *, show_reasons: bool
     machine = f" of machine {selection.machine}" if selection.machine else ""
     place = f"{ep_device_label(best.ep_device)}{machine}"
     output.line(f"{selection.component_name}: {best.variant.name} on {place}", style="bold", hang="  ")
-    output.line(f"  {best.variant.model_path or best.variant.directory}")
+    output.line(f"  {place_of(choice, best.variant.model_path or best.variant.directory)}")
     if selection.ties:
         output.warning(f"declaration order alone put it before {', '.join(selection.ties)}")
     for warning in selection.warnings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ortpkg.api.model_package import ModelPackage
@@ -19,32 +20,53 @@ class Choice:
 
     Attributes:
         package: whose component it is.
+        root: where its user has it: the file, where the package was packed and lies elsewhere for this command.
         label, machine: the package and the machine in words; paths where names do not tell them apart.
         selection: the answer.
     """
 
     package: ModelPackage
+    root: Path
     label: str
     machine: str
     selection: Selection
 
 
 def choose(
-    packages: Sequence[ModelPackage], component: str | None, profiles: Sequence[str], wishes: Mapping[str, Any]
+    packages: Sequence[ModelPackage],
+    roots: Sequence[Path],
+    component: str | None,
+    profiles: Sequence[str],
+    wishes: Mapping[str, Any],
 ) -> list[Choice]:
-    """A selection for every package, component (or the one that is named) and machine, in this order."""
+    """A selection for every package, component (or the one that is named) and machine, in this order.
+
+    ``roots``: where the user has each package.
+    """
     words = list(dict.fromkeys(profiles)) or [THIS_MACHINE]
     if words != [THIS_MACHINE]:
         from ortpkg.devices.profiles import read_profile  # only for other machines
     machines = [each if each == THIS_MACHINE else read_profile(each) for each in words]
     names = _told_apart([each if isinstance(each, str) else each.name for each in machines], words)
-    labels = _told_apart([package.name for package in packages], [str(package.root) for package in packages])
+    labels = _told_apart([package.name for package in packages], [str(root) for root in roots])
     return [
-        Choice(package=package, label=label, machine=name, selection=package.select(of, profile=machine, **wishes))
-        for package, label in zip(packages, labels, strict=True)
+        Choice(
+            package=package,
+            root=root,
+            label=label,
+            machine=name,
+            selection=package.select(of, profile=machine, **wishes),
+        )
+        for package, root, label in zip(packages, roots, labels, strict=True)
         for of in ([component] if component is not None else [each.name for each in package.component_models])
         for machine, name in zip(machines, names, strict=True)
     ]
+
+
+def place_of(choice: Choice, path: Path) -> Path:
+    """Where the user has the file ``path`` of the package; in a packed one, after the name of that."""
+    is_moved = choice.root != choice.package.root and path.is_relative_to(choice.package.root)
+    return choice.root / path.relative_to(choice.package.root) if is_moved else path
 
 
 def _told_apart(names: Sequence[str], paths: Sequence[str]) -> list[str]:
@@ -75,7 +97,7 @@ def choice_to_json(choice: Choice) -> dict[str, Any]:
     from ortpkg.selection.explain import selection_to_json  # only for --json
 
     package = choice.package
-    return {"package": {"name": package.name, "root": str(package.root)}, **selection_to_json(choice.selection)}
+    return {"package": {"name": package.name, "root": str(choice.root)}, **selection_to_json(choice.selection)}
 
 
 def _row(cells: Mapping[str, Choice], machines: Sequence[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -79,3 +80,9 @@ def test_text_of_a_driver_cannot_steer_the_terminal(ortpkg: RunCommand, monkeypa
 
 def test_two_forms_at_once_are_a_usage_error(ortpkg: RunCommand) -> None:
     assert ortpkg("doctor", "--markdown", "--json").code == 2
+
+
+def test_sizes_are_said_as_everywhere(ortpkg: RunCommand) -> None:
+    lines = ortpkg("doctor").out.splitlines()
+    cpu = lines[lines.index("hardware") + 1]
+    assert re.search(r"\d+\.\d [GT]B \(\d+\.\d [GMT]B free\)", cpu), cpu

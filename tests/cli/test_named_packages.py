@@ -86,3 +86,37 @@ def test_a_packed_package_and_a_bare_model_are_planned_and_selected(
     assert "memory pattern" in ortpkg("plan", packed, "--variant", "cpu-fp32").out
     assert ortpkg("select", packed, "--device", "cpu", "--json").json["selections"][0]["selected"] is not None
     assert ortpkg("select", model(), "--json").code == 0
+
+
+def test_what_is_selected_of_a_packed_package_is_named_by_its_place_in_the_file(
+    ortpkg: RunCommand, packed: Path
+) -> None:
+    words = ("select", packed, "--variant", "cpu-fp32")
+    place = packed / "models/classifier/cpu-fp32/model.onnx"
+    assert ortpkg(*words).out.splitlines()[1].strip() == str(place)
+    assert ortpkg(*words, "--json").json["selections"][0]["package"]["root"] == str(packed)
+    assert str(packed) in ortpkg(*words, DIGITS).out  # what tells two packages of one name apart
+
+
+def test_packed_packages_are_checked_against_releases_and_asked_about_the_cache(
+    ortpkg: RunCommand, packed: Path, model: MakeModel
+) -> None:
+    assert (
+        ortpkg("migrate-check", packed, "--json").json["releases"]
+        == (ortpkg("migrate-check", DIGITS, "--json").json["releases"])
+    )
+    done = ortpkg("migrate-check", model())
+    assert (done.code, "is no package: ortpkg create" in done.err) == (2, True)
+    assert ortpkg("cache", "why", packed, "--variant", "cpu-fp32").code == 0
+    assert "a model file needs --ep" in ortpkg("cache", "why", model()).err
+
+
+def test_measurements_of_a_bare_model_are_recorded(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
+    words = ("--repeat", "2", "--rounds", "1", "--dim", "N=2", "--backend", "embedded")
+    done = ortpkg("bench", model(), *words)
+    assert done.code == 0, done.err
+    assert "cannot be read" not in done.err
+    assert "recorded: ortpkg select --policy measured" in done.err

@@ -58,7 +58,13 @@ TABLES: dict[str, list[str]] = {
     "unpack": ["unpack {packed} --list"],
 }
 #: What is no table, but has lines that are as long.
-TREES = ["select {long} --explain", "select {digits} --explain", "select {long}"]
+TREES = [
+    "select {long} --explain",
+    "select {digits} --explain",
+    "select {long}",
+    "validate {long}",
+    "doctor",
+]
 _UNIT = re.compile(r"\W*(B|[kMG]B|[mµ]?s|%)\b")
 
 
