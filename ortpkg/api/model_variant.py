@@ -130,6 +130,7 @@ class ModelVariant:
         isolate: bool = False,
         limits: RunOptions | None = None,
         cache: bool = False,
+        threads: int | None = None,
     ) -> InferenceSession:
         """An inference session for this variant, on the EP device that selection found for it.
 
@@ -145,6 +146,7 @@ class ModelVariant:
             isolate: run onnxruntime and OpenVINO in a child process, see :class:`~ortpkg.InferenceSession`.
             limits: memory and time of runs, and of loading where it is isolated, unless the session options say.
             cache: keep what an EP compiles for later sessions, under the cache directory (``ortpkg cache``).
+            threads: how many work within an operator, whatever the package says, unless ``sess_options`` are given.
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
@@ -160,13 +162,18 @@ class ModelVariant:
         """
         path = self._runnable_path()
         verdict = self.verdict(backend=backend)
+        make_options = partial(self._session_options, sess_options, threads)
         if not (verify if verify is not None else self._package.compat is None):
-            return self._session(path, verdict, sess_options, isolate=isolate, limits=limits, cache=cache)
+            return self._session(
+                path, verdict, make_options(), sess_options, isolate=isolate, limits=limits, cache=cache
+            )
         from ortpkg.api.package_verification import PackageVerifier  # as in verify
 
         verifier = PackageVerifier(self._package)
         self.verification = verifier.verify_variant(self.info)
-        session = self._session(path, verdict, sess_options, isolate=isolate, limits=limits, cache=cache)
+        session = self._session(
+            path, verdict, make_options(), sess_options, isolate=isolate, limits=limits, cache=cache
+        )
         verifier.verify_again()
         return session
 
@@ -229,6 +236,7 @@ class ModelVariant:
         self,
         path: Path,
         verdict: Verdict,
+        options: SessionOptions,
         sess_options: SessionOptions | None,
         *,
         isolate: bool,
@@ -243,7 +251,6 @@ class ModelVariant:
         from ortpkg.providers.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
 
-        options = self._session_options(sess_options)
         if cache:
             options.add_session_config_entry(CONTEXT_CACHE, "1")
         if limits is not None and options.memory_limit_nbytes is None:
@@ -285,7 +292,7 @@ class ModelVariant:
         """What the caller of the selection asked for: his own words, which need no trust."""
         return dict(self.selection.provider_options.get(ep_device.ep_name, {}))
 
-    def _session_options(self, own: SessionOptions | None) -> SessionOptions:
+    def _session_options(self, own: SessionOptions | None, threads: int | None) -> SessionOptions:
         from ortpkg.api.option_policy import path_options_of, session_options_of  # as above
         from ortpkg.session.options import SessionOptions
 
@@ -297,6 +304,8 @@ class ModelVariant:
             entries = {key: value for key, value in paths.items() if key not in own.config_entries}
         for key, value in entries.items():
             options.add_session_config_entry(key, value)
+        if threads is not None and own is None:
+            options.intra_op_num_threads = threads
         return options
 
     def _on_this_machine(self) -> ModelVariant:

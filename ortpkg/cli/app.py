@@ -21,7 +21,7 @@ from ortpkg.cli import interrupts, streams
 from ortpkg.cli.help import examples_text, print_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
-from ortpkg.cli.settings import read_settings
+from ortpkg.cli.settings import Settings, read_settings
 from ortpkg.errors import ExitCode, OrtpkgError, PackageError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.planned_files import Rehearsed
@@ -77,7 +77,7 @@ _SETTINGS_OF = {
     "policy": ("select", "run"),
     "backend": ("select", "run", "cache"),
     "trust": ("run", "bench", "cache"),
-    "threads": ("bench",),
+    "threads": ("run", "bench"),
 }
 #: What can stand before a command.
 _GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
@@ -161,9 +161,22 @@ def _defaults(called: str, words: Sequence[str], output: Output) -> dict[str, di
         return {}
     settings = read_settings()
     stated = {name: value for name in names if (value := getattr(settings, name)) is not None}
+    if "policy" in stated and not any(word.split("=")[0] == "--policy" for word in words):
+        stated["policy"] = _policy_of(settings)
     if stated.get("trust") and {"--trust", "--no-trust", "--quiet", "-q"}.isdisjoint(words):
         output.note(f"the package is trusted, as {settings.sources['trust']} says")
     return {called: stated}
+
+
+def _policy_of(settings: Settings) -> str:
+    """The policy that the settings name; UsageError, which says where they do, for one that nobody knows."""
+    from ortpkg.selection.policies import policy_named  # only where a setting names one
+
+    assert settings.policy is not None
+    try:
+        return policy_named(settings.policy)
+    except UsageError as error:
+        raise UsageError(f"{settings.sources['policy']}: {error}") from error
 
 
 def _without_help_command(words: Sequence[str]) -> list[str]:

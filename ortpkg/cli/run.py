@@ -85,6 +85,10 @@ MemoryLimitOption = Annotated[
         parser=nbytes_argument,
     ),
 ]
+ThreadsOption = Annotated[
+    int | None,
+    typer.Option("--threads", metavar="N", help="Within an operator; default: one per CPU.", min=1, max=4096),
+]
 IsolateOption = Annotated[
     bool | None,
     typer.Option(
@@ -139,6 +143,7 @@ def command(
     backend: BackendOption = "auto",
     timeout: TimeoutOption = None,
     memory_limit: MemoryLimitOption = None,
+    threads: ThreadsOption = None,
     isolate: IsolateOption = None,
     min_offload: MinOffloadOption = None,
     strict: StrictOption = False,
@@ -163,6 +168,7 @@ def command(
     wishes["provider_options"] = parse_options("--provider-option", provider_option)
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
     loading = {"backend": backend, "verify": verify, "isolate": isolated, "limits": run_options, "cache": cache}
+    loading["threads"] = threads
     with (
         guarded(run_options, shown),
         opened(root, compat=compat, allow_external_paths=allow_external_paths) as info,

@@ -81,6 +81,8 @@ def pack_package(
     check_is_package(root)
     if not (overwrite and is_replaceable(output, is_package=False)):
         check_is_free(output)
+    elif not _is_archive(output):
+        raise AuthoringError(f"{quoted(output)} is no packed package: it is not overwritten")
     if output.is_dir():
         raise AuthoringError(f"{quoted(output)} is a folder; choose the name of a file")
     if output.resolve().is_relative_to(root.resolve()):
@@ -114,6 +116,12 @@ def pack_package(
         package_digest=digests.package_digest,
         is_verified=recorded is not None,
     )
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file begins as archives do."""
+    with path.open("rb") as stream:
+        return stream.read(4) == b"PK\3\4"
 
 
 def unpack_package(

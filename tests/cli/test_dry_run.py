@@ -126,6 +126,7 @@ def test_an_output_is_replaced_only_where_asked_for(ortpkg: RunCommand, folder: 
         ("create double.onnx --cpu third.onnx", "double.onnx"),
         ("unpack packed.ortpkg -o link", "other/manifest.json"),
         ("pack p -o folder", "folder/mine.txt"),
+        ("pack p -o third.onnx", "third.onnx"),
     ],
 )
 def test_only_a_package_or_a_packed_one_is_overwritten(ortpkg: RunCommand, folder: Path, words: str, kept: str) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ortpkg.api.model_variant import ModelVariant
 from ortpkg.cli.app import run
 from ortpkg.cli.settings import read_settings, store_folder, user_config_file
 from ortpkg.errors import UsageError
+from ortpkg.session.options import SessionOptions
 from tests.cli.conftest import DIGITS, RunCommand
 
 
@@ -185,3 +187,32 @@ def test_a_wrong_file_is_one_clear_error(ortpkg: RunCommand) -> None:
     assert (done.code, done.json["error"]["type"]) == (2, "UsageError")
     assert "there is no setting 'polcy'" in done.err
     assert ortpkg("inspect", DIGITS).code == 0
+
+
+def test_threads_of_the_settings_reach_run(ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: list[SessionOptions] = []
+    whole = ModelVariant._session_options
+
+    def session_options(variant: ModelVariant, own: SessionOptions | None, threads: int | None) -> SessionOptions:
+        options.append(whole(variant, own, threads))
+        return options[-1]
+
+    monkeypatch.setattr(ModelVariant, "_session_options", session_options)
+    (project / "ortpkg.toml").write_text("threads = 3\n", encoding="utf-8")
+    assert ortpkg("run", DIGITS, "--backend", "embedded").code == 0
+    assert ortpkg("run", DIGITS, "--backend", "embedded", "--threads", "1").code == 0
+    assert [each.intra_op_num_threads for each in options] == [3, 1]
+
+
+@pytest.mark.parametrize("file", ["ortpkg.toml", ""])
+def test_a_policy_that_nobody_knows_is_told_with_where_it_stands(
+    ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    if file:
+        (project / file).write_text('policy = "prefr-npu"\n', encoding="utf-8")
+    else:
+        monkeypatch.setenv("ORTPKG_POLICY", "prefr-npu")
+    done = ortpkg("select", DIGITS)
+    where = str(project / file) if file else "ORTPKG_POLICY"
+    assert (done.code, f"{where}: there is no policy 'prefr-npu'; did you mean" in done.err) == (2, True)
+    assert ortpkg("select", DIGITS, "--policy", "prefer-cpu").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import shutil
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from ortpkg.api.bench import BenchReport
+from ortpkg.api.doctor import doctor
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.benchmarking.accuracy import Distance
@@ -82,6 +84,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     made = Terminal()
     monkeypatch.setattr("ortpkg.cli.rendering.sys", SimpleNamespace(stdout=made, stderr=Terminal()))
     monkeypatch.setattr("ortpkg.cli.run_results.duration_text", lambda _: "1.2 ms")
+    monkeypatch.setattr("ortpkg.cli.doctor.doctor", functools.cache(doctor))  # free memory changes from one to the next
     monkeypatch.setenv("NO_COLOR", "1")
     return made
 
