@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -97,6 +98,8 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             _log.warning("InferenceSession ignores the keywords %s", ", ".join(map(quoted, ignored)))
         self._options = effective_options(sess_options)
         self._source = path_or_bytes
+        #: Under onnxruntime's name, since wrappers of sessions read it.
+        self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, str | os.PathLike) else None
         self._remake = partial(
             InferenceSession,
             isolate=isolate,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ A = np.array([[1, 2]], np.float32)
 FEEDS = {"a": A, "b": A}
 
 
-def session_of(ort: Any, model: bytes = TWO, options: Any = None) -> Any:
+def session_of(ort: Any, model: bytes | Path = TWO, options: Any = None) -> Any:
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
@@ -57,6 +58,12 @@ def test_arguments_of_a_wrong_kind_are_a_type_error(ort: Any, call: Callable[[An
 def test_an_empty_path_says_so() -> None:
     with pytest.raises(ortpkg.errors.UsageError, match="the path of the model is empty"):
         session_of(ortpkg, "")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ort", LIBRARIES)
+def test_wrappers_find_the_path_of_the_model(ort: Any, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(TWO)
+    assert session_of(ort, tmp_path / "m.onnx")._model_path == str(tmp_path / "m.onnx")
 
 
 @pytest.mark.parametrize("start", ["run", "run_async"])
