@@ -27,7 +27,7 @@ from tests.mutation.report import (
     text_of,
 )
 from tests.mutation.rooms import ROOMS
-from tests.mutation.sampling import Mutant, places, sample
+from tests.mutation.sampling import Mutant, is_python, places, sample
 from tests.mutation.trial import Copy, Reach, ask_cosmic_ray, choose_tests, diff_of, read_reach
 
 CHECKOUT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def _try_room(
     chosen = sample(there_are, asked.sample, asked.seed)
     reach = _reach_of(copy, room) if chosen else []
     results: list[Result] = []
-    for mutant in ask_cosmic_ray(asked.tool, copy.root, {"apply": chosen}):
+    for mutant in filter(is_python, ask_cosmic_ray(asked.tool, copy.root, {"apply": chosen})):
         if time.monotonic() > deadline:
             print(f"{room}: the time is up", flush=True)
             break

@@ -6,6 +6,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "selection": ("tests/selection", "tests/api"),
     "engine": ("tests/engine", "tests/session"),
     "session": ("tests/session", "tests/engine", "tests/capi", "tests/backend"),
-    "package": ("tests/package", "tests/api"),
+    "package": ("tests/package", "tests/api", "tests/authoring"),
     "providers": ("tests/providers", "tests/session", "tests/ep_context"),
 }

@@ -40,3 +40,12 @@ def sample(of: Sequence[list[Mutant]], count: int, seed: int) -> list[Mutant]:
     """One mutant each of ``count`` places, in random order: what is tried first is a sample, too."""
     chance = random.Random(seed)
     return [chance.choice(mutants) for mutants in chance.sample(list(of), min(count, len(of)))]
+
+
+def is_python(mutant: Mutant) -> bool:
+    """Whether an applied mutant can be read at all: the tool takes the star of a parameter list for a product."""
+    try:
+        compile(mutant["code"], mutant["file"], "exec")
+    except SyntaxError:
+        return False
+    return True

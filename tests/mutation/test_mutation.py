@@ -20,7 +20,7 @@ from tests.mutation.report import (
     text_of,
 )
 from tests.mutation.rooms import ROOMS
-from tests.mutation.sampling import Mutant, places, sample
+from tests.mutation.sampling import Mutant, is_python, places, sample
 from tests.mutation.trial import Copy, Reach, choose_tests, diff_of, read_reach
 
 CHECKOUT = Path(__file__).parents[2]
@@ -186,6 +186,11 @@ def test_more_than_a_tenth_of_unexplained_survivors_is_too_much(living: int, fai
 
     assert is_too_much(results, []) is fails
     assert not is_too_much(results, known)
+
+
+def test_what_is_no_python_is_no_mutant() -> None:
+    assert is_python(mutant(1, 0) | {"code": "def f(*, x): pass"})
+    assert not is_python(mutant(1, 0) | {"code": "def f(-, x): pass"})
 
 
 def test_a_diff_shows_what_a_mutant_replaces() -> None:
