@@ -77,7 +77,9 @@ class OnnxRuntimeLibrary(NativeLibrary):
         options = self._session_options()
         for key, value in model.config_entries.items():
             options.add_session_config_entry(key, value)
-        return _OnnxRuntimeModel(self._session(model.data, options), model.inputs, model.outputs, self._ep_name)
+        return _OnnxRuntimeModel(
+            self._session(model.data, options), model.inputs, model.outputs, self._ep_name, self._name_there
+        )
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:  # noqa: ARG002
         """The optimized model, or the one that a wheel's provider compiled. NotImplementedError for other providers."""
@@ -99,7 +101,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
         if self._target is None:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = self._session(bytes(required_part(parts, _MODEL)), options)
-        return _OnnxRuntimeModel(session, inputs, outputs, self._ep_name)
+        return _OnnxRuntimeModel(session, inputs, outputs, self._ep_name, self._name_there)
 
     def describe_environment(self) -> ContextDescriptor | None:
         if self._target is not None:
@@ -122,6 +124,11 @@ class OnnxRuntimeLibrary(NativeLibrary):
         if threads := self._options.get(THREADS_OPTION, ""):
             options.intra_op_num_threads = _thread_count(threads)
         return options
+
+    @property
+    def _name_there(self) -> str:
+        """What onnxruntime calls the provider: the program may have registered its library under another name."""
+        return self._ep_name if self._target is None else str(self._target.ep_devices[0].ep_name)
 
     def _own_options(self) -> dict[str, str]:
         return {key: value for key, value in self._options.items() if key != THREADS_OPTION}
@@ -158,9 +165,12 @@ def _thread_count(text: str) -> int:
 class _OnnxRuntimeModel:
     """A session; onnxruntime allows concurrent calls of ``run``."""
 
-    def __init__(self, session: Any, inputs: Sequence[str], outputs: Sequence[str], ep_name: str) -> None:
+    def __init__(
+        self, session: Any, inputs: Sequence[str], outputs: Sequence[str], ep_name: str, name_there: str = ""
+    ) -> None:
         self._session = session
         self._ep_name = ep_name
+        self._name_there = name_there or ep_name
         self._inputs = tuple(inputs)
         self._outputs = list(outputs)
 
@@ -176,7 +186,7 @@ class _OnnxRuntimeModel:
         """One entry per provider that took nodes: a GPU's onnxruntime falls back to its CPU provider in silence."""
         if self._ep_name == CPU_EP:
             return ()  # the only provider of the session
-        if self._ep_name not in self._session.get_providers():
+        if self._name_there not in self._session.get_providers():
             reason = f"onnxruntime {onnxruntime.__version__} left it out: it cannot start here"
             left_out = BackendPlacement(ep_name=self._ep_name, node_count=0, reason=reason)
             return [left_out, BackendPlacement(ep_name=CPU_EP, is_fallback=True)]
@@ -186,7 +196,8 @@ class _OnnxRuntimeModel:
             return [BackendPlacement(ep_name=self._ep_name, reason=reason)]
         names: dict[str, list[str]] = {self._ep_name: []}
         for subgraph in tell():
-            names.setdefault(subgraph.ep_name, []).extend(node.name for node in subgraph.get_nodes())
+            taker = self._ep_name if subgraph.ep_name == self._name_there else subgraph.ep_name
+            names.setdefault(taker, []).extend(node.name for node in subgraph.get_nodes())
         return [
             BackendPlacement(
                 ep_name=ep_name,

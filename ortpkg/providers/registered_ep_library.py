@@ -46,7 +46,9 @@ def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any,
                     ) from error
             own = registered_devices(onnxruntime, path)
         named = tuple(each for each in own if each.ep_name == ep_name)
-        return named or tuple(each for each in own if "." not in each.ep_name)
+        names = {each.ep_name for each in own}
+        # OpenVINO's meta devices are named after it: "OpenVINOExecutionProvider.AUTO".
+        return named or tuple(each for each in own if each.ep_name.rpartition(".")[0] not in names)
 
 
 def load_quietly(path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -110,3 +111,18 @@ def test_a_session_that_names_qnn_fails_with_the_reason(qnn_package: Path, ortpk
     done = ortpkg("run", qnn_package, "--variant", "qnn")
     assert done.code != 0
     assert "emulates an NPU on the CPU" in done.err
+
+
+def test_a_library_that_the_program_registered_under_its_own_name_is_used(fixed_model: Path) -> None:
+    program = (
+        "import sys, numpy, onnxruntime, onnxruntime_qnn, ortpkg;"
+        "onnxruntime.register_execution_provider_library('my.qnn', onnxruntime_qnn.get_library_path());"
+        "session = ortpkg.InferenceSession(sys.argv[1], providers=['qnn'], enable_fallback=False);"
+        "session.run(None, {'image': numpy.zeros((1, 1, 8, 8), numpy.float32)});"
+        "print(session.get_providers())"
+    )
+    environment = {**os.environ, "ORTPKG_EMULATED_DEVICES": "qnn"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, fixed_model], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "['QNNExecutionProvider', 'CPUExecutionProvider']\n", done.stderr
