@@ -4,7 +4,7 @@ Source: the partitioning article (requirements P06 to P14, P18). Each provider i
 nodes. A capability without a meta definition assigns one node; with one it is a sub-graph that becomes a single fused
 node, which the provider then compiles. A claim on a node that is already taken falls, as a whole. A provider is asked a
 second time about the float16 nodes that it left, as if they were float32: those it then wants get casts around them
-first (D04, ADR 20). What nobody wants goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan bodies)
+first (D04, ADR 15). What nobody wants goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan bodies)
 of the nodes that were not fused are partitioned in the same way.
 """
 

@@ -2,7 +2,7 @@
 
 The library is registered in a child process before this one ever loads it; what it answers there is remembered like
 everything that a backend is asked. A device that it only emulates is offered where somebody asks for it by name, and
-says what it is (ADR 22).
+says what it is (ADR 17).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The order is that of ``ep_names.KNOWN_EPS``, the one table of priorities. A provider is *supported* where its library is
 installed and offers a device of this machine, or where its name says for which kind of device it is and the machine has
-one. Plug-ins, libraries that wheels bring for onnxruntime (ADR 22), and built-in providers that are there only where
-they are named, are not among them (ADR 21).
+one. Plug-ins, libraries that wheels bring for onnxruntime (ADR 17), and built-in providers that are there only where
+they are named, are not among them (ADR 16).
 """
 
 from __future__ import annotations

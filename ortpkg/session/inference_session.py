@@ -70,7 +70,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             sess_options: copied; later changes have no effect.
             providers: execution providers in order of priority, names or (name, options); the embedded CPU provider
                 is added last. None: those of the options, else what ``ORTPKG_PROVIDERS`` names, else all that this
-                machine supports, in the built-in order (docs/adr/0021-default-providers.md). One that is not here is
+                machine supports, in the built-in order (docs/adr/0016-default-providers.md). One that is not here is
                 left out, with a warning.
             provider_options: options by position, where ``providers`` are plain names.
             backend: what provides the named providers here ("embedded", "openvino", "onnxruntime", a plug-in's name);
