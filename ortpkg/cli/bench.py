@@ -15,6 +15,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.given_inputs import parse_sizes
+from ortpkg.cli.output_files import OutputKind, verify_replaceable
 from ortpkg.cli.parameters import (
     ComponentOption,
     DeviceOption,
@@ -118,6 +119,8 @@ def command(
     plan = replace(_plan(repeat, duration, rounds, timeout), memory_limit_nbytes=memory_limit)
     if svg is not None and not svg.parent.is_dir():
         raise UsageError(f"--svg {quoted(svg)}: there is no directory {quoted(svg.parent)}")
+    if svg is not None:
+        verify_replaceable(svg, "--svg", OutputKind.PICTURE)
     with opened(chosen_package(package, output)) as info, _progress(output) as on_step:
         report = bench(ModelPackage.of(info, trust=trust), wishes, plan, on_step=on_step, on_note=output.note)
     return _tell(report, output, svg)

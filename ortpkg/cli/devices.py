@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.api.devices import THIS_MACHINE, profile_of_this_machine, write_profile
+from ortpkg.cli.output_files import OutputKind, verify_replaceable
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
@@ -58,6 +59,7 @@ def _export(profile: MachineProfile, target: str, output: Output) -> int:
     if target == "-":
         output.document(profile_to_json(profile))
         return ExitCode.DONE
+    verify_replaceable(Path(target), "--export", OutputKind.PROFILE)
     write_profile(profile, Path(target))
     output.note(f"wrote {target}: look through it before you give it away; ortpkg select PKG --profile {target}")
     return ExitCode.DONE

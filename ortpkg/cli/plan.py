@@ -11,6 +11,7 @@ import typer
 
 from ortpkg.authoring.opening import is_packed, package_folder
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.output_files import OutputKind, verify_replaceable
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.plan_costs import copies_json, policies_json, print_memories, print_policies
 from ortpkg.cli.rendering import Column, Output, nbytes_text
@@ -77,6 +78,8 @@ def command(
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
     _choose_policy(options, policy, costs)
+    if svg is not None:
+        verify_replaceable(svg, "--svg", OutputKind.PICTURE)
     model = chosen_package(model, output)
     with (
         package_folder(model) if is_packed(model) else nullcontext(model) as place,

@@ -17,6 +17,7 @@ from ortpkg.cli.completion import complete_input
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
 from ortpkg.cli.interruptible import interruptible
+from ortpkg.cli.output_files import OutputKind, verify_replaceable
 from ortpkg.cli.parameters import (
     BackendOption,
     CompatOption,
@@ -163,6 +164,8 @@ def command(
     run_options = _run_options(timeout, memory_limit)
     given = GivenInputs(inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize)
     shown = Output(is_json=as_json)
+    if output is not None:
+        verify_replaceable(output, "--output", OutputKind.ARRAYS)
     root = chosen_package(package, shown)
     wishes: dict[str, Any] = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}
     wishes["provider_options"] = parse_options("--provider-option", provider_option)
