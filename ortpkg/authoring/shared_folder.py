@@ -257,7 +257,8 @@ class _Placing:
     def _place_whole(self, path: Path, tensors: Iterable[StoredTensor]) -> str:
         """Where the data file at ``path`` comes to lie as it is."""
         whole = self._folder.key_of(whole_file(path)) if path in self._model.opaque else None
-        if path.is_relative_to(self._folder.path):
+        goes_with_its_folder = not self._stays_in_folder and path.is_relative_to(self._model.folder)
+        if path.is_relative_to(self._folder.path) and not goes_with_its_folder:
             location = relative_to_folder(path, self._folder.path)
         elif whole is not None and (same := self._folder.whole_file_of(whole)) is not None:
             return same

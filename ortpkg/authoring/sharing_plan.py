@@ -270,6 +270,9 @@ class GroupBuilder:
             self._join(folder)
         self._group.new_files = self._shared.new_files
         self._group.freed = self._freed()
+        going = self._group.removed_folders
+        used = {self._host.path / location for _, each in self._group.joined for location in each.used}
+        assert not [path for path in used for folder in going if path.is_relative_to(folder)], "data would be lost"
         return self._group
 
     def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:

@@ -235,10 +235,11 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     ) -> None:
         """Runs in the background; ``callback(outputs, user_data, error)`` is called from another thread when done.
 
-        Raises InvalidFeedError at once where an input is missing.
+        Raises InvalidFeedError at once where an input is missing. Whatever else is wrong, the callback is told.
         """
         self._check_open()
-        check_all_are_fed(input_feed, self._inputs, ())
+        if type(input_feed) is dict:
+            check_all_are_fed(input_feed, self._inputs, ())
         self._async_runs.submit(partial(self.run, output_names, input_feed, run_options), callback, user_data)
 
     # --- providers ---------------------------------------------------------------------------------------------------

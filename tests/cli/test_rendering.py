@@ -91,7 +91,8 @@ EVIL = "a\x1b]0;title\x07b\u202ec\x9b2J"
 ESCAPED = "a\\x1b]0;title\\x07b\\u202ec\\x9b2J"
 
 
-def test_a_coloured_line_cannot_steer_the_terminal(terminal: Terminal) -> None:
+def test_a_coloured_line_cannot_steer_the_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     Output().line(EVIL, style="bold red")
     Output().note(EVIL, style="yellow")
     Output().warning(EVIL)

@@ -197,9 +197,9 @@ def test_a_session_that_fails_before_its_providers_exist_ends_its_group(
         source = models[0].with_name("nowhere.onnx")
         wishes = {"backend": "prepack"}
     elif failing == "provider":
-        wishes = {"providers": ["prepack", "NoSuchExecutionProvider"]}
+        wishes = {"providers": ["prepack", "NoSuchExecutionProvider"], "enable_fallback": False}
     elif failing == "provider option":
-        wishes = {"providers": [("prepack", {}), ("openvino", {"no_such_option": "1"})]}
+        wishes = {"providers": [("prepack", {}), ("openvino", {"no_such_option": "1"})], "enable_fallback": False}
     elif failing == "option":
         options.memory_limit_nbytes = -1
     else:
