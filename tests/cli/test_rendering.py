@@ -79,6 +79,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """Standard output and standard error as one terminal that knows colours."""
+    reset()  # another test of this process may have run a command with --quiet
     made = Terminal()
     monkeypatch.setattr("ortpkg.cli.rendering.sys", SimpleNamespace(stdout=made, stderr=made))
     monkeypatch.setenv("TERM", "xterm-256color")
