@@ -28,7 +28,7 @@ from tests.mutation.report import (
 )
 from tests.mutation.rooms import ROOMS
 from tests.mutation.sampling import Mutant, is_python, places, sample
-from tests.mutation.trial import Copy, Reach, ask_cosmic_ray, choose_tests, diff_of, read_reach
+from tests.mutation.trial import Copy, Reach, ask_cosmic_ray, choose_tests, diff_of, read_reach, recorded_reach
 
 CHECKOUT = Path(__file__).parents[2]
 KEPT = CHECKOUT / "build" / "mutants"
@@ -79,16 +79,12 @@ def _try_room(
 
 
 def _reach_of(copy: Copy, room: str) -> list[Reach]:
-    """Recorded once for each folder of tests and state of the checkout, and kept."""
+    """Recorded once for each file of tests, and kept: remove the folder ``KEPT`` to have all recorded anew."""
     KEPT.mkdir(parents=True, exist_ok=True)
     reach: list[Reach] = []
     failed: list[str] = []
     for folder in ROOMS[room]:
-        file = KEPT / f"{Path(folder).name}-{copy.digest}.json"
-        if not file.exists():
-            print(f"running {folder} once, to see what each test calls", flush=True)
-            copy.record_reach(folder, file)
-        passed, left_out = read_reach(file.read_text(encoding="utf-8"))
+        passed, left_out = read_reach(recorded_reach(copy, folder, KEPT / f"{Path(folder).name}.json"))
         reach += passed
         failed += left_out
     for name in failed:

@@ -54,8 +54,8 @@ class Source:
     """A Python file, by what a mutant's position in it means."""
 
     ignored: tuple[tuple[Position, Position], ...]
-    functions: tuple[tuple[int, int], ...]
-    """First (decorators count) and last line of each function."""
+    functions: tuple[tuple[int, int, str], ...]
+    """First (decorators count) and last line of each function, and its qualified name."""
 
     def is_ignored(self, start: Position) -> bool:
         """True where next to nothing changes at run time.
@@ -64,24 +64,30 @@ class Source:
         """
         return any(first <= start < last for first, last in self.ignored)
 
-    def function_at(self, line: int) -> int | None:
-        """The first line of the innermost function around ``line``; None where it is run on import."""
-        around = [first for first, last in self.functions if first <= line <= last]
-        return max(around) if around else None
+    def function_at(self, line: int) -> str | None:
+        """The qualified name of the innermost function around ``line``; None where it is run on import."""
+        around = [(first, name) for first, last, name in self.functions if first <= line <= last]
+        return max(around)[1] if around else None
 
 
 def source_of(text: str) -> Source:
     tree = ast.parse(text)
-    functions = [
-        (min([node.lineno, *(each.lineno for each in node.decorator_list)]), node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
     ignored = [
         ((first.lineno, first.col_offset), (last.end_lineno or 0, last.end_col_offset or 0))
         for first, last in _unnoticed(tree)
     ]
-    return Source(ignored=tuple(ignored), functions=tuple(functions))
+    return Source(ignored=tuple(ignored), functions=tuple(_functions(tree, "")))
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
+    """Named as the interpreter names their code: ``A.f.<locals>.inner``."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([child.lineno, *(each.lineno for each in child.decorator_list)])
+            yield first, child.end_lineno or child.lineno, prefix + child.name
+            yield from _functions(child, f"{prefix}{child.name}.<locals>.")
+        else:
+            yield from _functions(child, f"{prefix}{child.name}." if isinstance(child, ast.ClassDef) else prefix)
 
 
 def _unnoticed(tree: ast.Module) -> Iterator[tuple[ast.stmt | ast.expr, ast.expr]]:

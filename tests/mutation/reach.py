@@ -1,7 +1,7 @@
 """A pytest plug-in that writes which functions of a folder each test calls, and how long the test takes.
 
 ``pytest -p tests.mutation.reach``, with ``REACH_FOLDER`` (the folder, absolute) and ``REACH_FILE`` (what is written). A
-function is ``[file below the folder's parent, first line]``. What child processes call is not seen.
+function is ``[file below the folder's parent, qualified name]``. What child processes call is not seen.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _FOLDER = os.environ.get("REACH_FOLDER", "") + os.sep
 
 
 class _Recorder:
-    """Collects the first lines of the functions that are called while a test runs."""
+    """Collects the names of the functions that are called while a test runs."""
 
     def __init__(self) -> None:
-        self.called: set[tuple[str, int]] = set()
+        self.called: set[tuple[str, str]] = set()
         self.failed: set[str] = set()
         self.tests: dict[str, dict[str, Any]] = {}
 
@@ -33,7 +33,7 @@ class _Recorder:
         """A global trace function: returns nothing, so that no line is traced."""
         code = frame.f_code
         if code.co_filename.startswith(_FOLDER):
-            self.called.add((code.co_filename, code.co_firstlineno))
+            self.called.add((code.co_filename, code.co_qualname))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -49,7 +49,7 @@ class _Recorder:
             root = Path(_FOLDER).parent
             self.tests[item.nodeid] = {
                 "duration_s": round(time.perf_counter() - started_s, 3),
-                "calls": sorted([Path(file).relative_to(root).as_posix(), line] for file, line in self.called),
+                "calls": sorted([Path(file).relative_to(root).as_posix(), name] for file, name in self.called),
                 "failed": item.nodeid in self.failed,
             }
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,7 @@ from tests.mutation.report import (
 )
 from tests.mutation.rooms import ROOMS
 from tests.mutation.sampling import Mutant, is_python, places, sample
-from tests.mutation.trial import Copy, Reach, choose_tests, diff_of, read_reach
+from tests.mutation.trial import Copy, Reach, choose_tests, diff_of, read_reach, recorded_reach
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -111,8 +113,18 @@ def test_what_means_nothing_at_run_time_is_left_alone() -> None:
     assert not source.is_ignored((13, 18))
 
 
-@pytest.mark.parametrize(("line", "function"), [(1, None), (3, None), (5, 5), (6, 5), (8, 7), (9, 5)])
-def test_a_line_belongs_to_the_innermost_function_around_it(line: int, function: int | None) -> None:
+@pytest.mark.parametrize(
+    ("line", "function"),
+    [
+        (1, None),
+        (3, None),
+        (5, "A.y"),
+        (6, "A.y"),
+        (8, "A.y.<locals>.inner"),
+        (9, "A.y"),
+    ],
+)
+def test_a_line_belongs_to_the_innermost_function_around_it(line: int, function: str | None) -> None:
     assert source_of(SOURCE).function_at(line) == function
 
 
@@ -132,22 +144,22 @@ def test_a_sample_is_random_and_the_same_for_the_same_seed() -> None:
 
 
 def test_tests_that_call_the_function_are_chosen_the_fast_ones_first_within_the_time() -> None:
-    def reach(test: str, duration_s: float, line: int) -> Reach:
-        return Reach(test=test, duration_s=duration_s, calls=frozenset({("a.py", line)}))
+    def reach(test: str, duration_s: float, function: str) -> Reach:
+        return Reach(test=test, duration_s=duration_s, calls=frozenset({("a.py", function)}))
 
-    tests = [reach("slow", 9, 5), reach("other", 1, 7), reach("quick", 2, 5), reach("slowest", 30, 5)]
+    tests = [reach("slow", 9, "f"), reach("other", 1, "g"), reach("quick", 2, "f"), reach("slowest", 30, "f")]
 
-    assert choose_tests(tests, "a.py", 5, 20) == (["quick", "slow"], 11, 3)
+    assert choose_tests(tests, "a.py", "f", 20) == (["quick", "slow"], 11, 3)
     assert choose_tests(tests, "a.py", None, 100)[0] == ["other", "quick", "slow", "slowest"]
-    assert choose_tests(tests, "a.py", 7, 0.5)[0] == ["other"]  # one is always tried
-    assert choose_tests(tests, "b.py", 5, 20) == ([], 0, 0)
+    assert choose_tests(tests, "a.py", "g", 0.5)[0] == ["other"]  # one is always tried
+    assert choose_tests(tests, "b.py", "f", 20) == ([], 0, 0)
 
 
 def test_tests_that_fail_by_themselves_are_told_apart() -> None:
-    record = {"good": {"duration_s": 1, "calls": [["a.py", 3]], "failed": False}, "bad": {"failed": True}}
-    reach, failed = read_reach(json.dumps(record))
+    record = {"good": {"duration_s": 1, "calls": [["a.py", "f"]], "failed": False}, "bad": {"failed": True}}
+    reach, failed = read_reach(record)
 
-    assert reach == [Reach(test="good", duration_s=1, calls=frozenset({("a.py", 3)}))]
+    assert reach == [Reach(test="good", duration_s=1, calls=frozenset({("a.py", "f")}))]
     assert failed == ["bad"]
 
 
@@ -232,11 +244,10 @@ def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_pat
         path.write_text(text)
     subprocess.run(["git", "init", "--quiet"], cwd=checkout, check=True)
     copy = Copy(checkout, folder)
-    copy.record_reach("tests", tmp_path / "reach.json")
 
-    reach, failed = read_reach(Path(tmp_path, "reach.json").read_text())
+    reach, failed = read_reach(recorded_reach(copy, "tests", tmp_path / "reach.json"))
     assert failed == ["tests/test_it.py::test_wrong"]
-    assert choose_tests(reach, "ortpkg/room/code.py", 1, 100)[0] == ["tests/test_it.py::test_f"]
+    assert choose_tests(reach, "ortpkg/room/code.py", "f", 100)[0] == ["tests/test_it.py::test_f"]
 
     def code_of(test: str) -> int | None:
         Path(tmp_path, "chosen.json").write_text(json.dumps([f"tests/test_it.py::{test}"]))
@@ -246,6 +257,33 @@ def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_pat
     copy.write("ortpkg/room/code.py", PROJECT["ortpkg/room/code.py"].replace("+", "-"))
     assert (code_of("test_f"), code_of("test_g")) == (1, 0)
     assert Path(checkout, "ortpkg/room/code.py").read_text() == PROJECT["ortpkg/room/code.py"]
+
+
+def test_what_tests_call_is_recorded_again_only_where_their_file_changed(tmp_path: Path) -> None:
+    class Recording(Copy):
+        asked: list[str]
+
+        def record_reach(self, tests: Sequence[str]) -> dict[str, Any]:
+            self.asked = list(tests)
+            return {f"{file}::test_it": {"file": file} for file in tests}
+
+    files = [tmp_path / "tests" / name for name in ("test_a.py", "test_b.py")]
+    files[0].parent.mkdir()
+    for file in files:
+        file.write_text("def test_it(): pass\n")
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+
+    def asked_for() -> list[str]:
+        copy = Recording(tmp_path, tmp_path / "build" / "copy")
+        copy.asked = []
+        recorded = recorded_reach(copy, "tests", tmp_path / "kept.json")
+        assert recorded == {f"tests/{file.name}::test_it": {"file": f"tests/{file.name}"} for file in files}
+        return copy.asked
+
+    assert asked_for() == ["tests/test_a.py", "tests/test_b.py"]
+    assert asked_for() == []
+    files[1].write_text("def test_it(): ...\n")
+    assert asked_for() == ["tests/test_b.py"]
 
 
 def test_what_hangs_is_stopped(tmp_path: Path) -> None:

@@ -29,8 +29,8 @@ class Reach:
 
     test: str
     duration_s: float
-    calls: frozenset[tuple[str, int]]
-    """Files, and first lines of functions in them."""
+    calls: frozenset[tuple[str, str]]
+    """Files, and qualified names of functions in them."""
 
 
 class Copy:
@@ -45,15 +45,11 @@ class Copy:
             capture_output=True,
             check=True,
         )
-        digest = hashlib.sha256()
         for name in sorted({os.fsdecode(each) for each in listed.stdout.split(b"\0") if each}):
             source, target = checkout / name, self.root / name
             if source.is_file():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target)
-                if not name.startswith("tests/mutation/"):
-                    digest.update(name.encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
-        self.digest = digest.hexdigest()[:16]
 
     def text(self, file: str) -> str:
         return Path(self.root, file).read_text(encoding="utf-8")
@@ -91,20 +87,46 @@ class Copy:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def record_reach(self, folder: str, file: Path) -> None:
-        """Runs the tests of a folder once, unchanged, and writes what each calls."""
-        below = str(self.root / "ortpkg")
-        self.pytest(["-p", "tests.mutation.reach", folder], RECORDING_LIMIT_S, REACH_FOLDER=below, REACH_FILE=str(file))
+    def test_files(self, folder: str) -> dict[str, str]:
+        """The files of tests in a folder, and digests of their text."""
+        files = sorted(Path(self.root, folder).rglob("test_*.py"))
+        return {file.relative_to(self.root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+    def record_reach(self, tests: Sequence[str]) -> dict[str, Any]:
+        """Runs the tests of files once, unchanged; returns what each calls."""
+        below, file = str(self.root / "ortpkg"), self.root.parent / "reach.json"
+        file.unlink(missing_ok=True)
+        self.pytest(["-p", "tests.mutation.reach", *tests], RECORDING_LIMIT_S, REACH_FOLDER=below, REACH_FILE=str(file))
+        recorded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        return recorded
 
 
-def read_reach(text: str) -> tuple[list[Reach], list[str]]:
+def recorded_reach(copy: Copy, folder: str, kept: Path) -> dict[str, Any]:
+    """What the tests of a folder call, from the file ``kept``; what it lacks is recorded and added.
+
+    Files of tests are recorded anew where their text changed, not where what they test did: functions are known by
+    name, so that a test seldom reaches others than before.
+    """
+    text = kept.read_text(encoding="utf-8") if kept.exists() else "{}"
+    digests = copy.test_files(folder)
+    known = {file: each for file, each in json.loads(text).items() if digests.get(file) == each["digest"]}
+    if missing := sorted(digests.keys() - known.keys()):
+        print(f"running {len(missing)} files of {folder} once, to see what each test calls", flush=True)
+        recorded = copy.record_reach(missing)
+        for file in missing:
+            tests = {name: test for name, test in recorded.items() if name.partition("::")[0] == file}
+            known[file] = {"digest": digests[file], "tests": tests}
+        kept.write_text(json.dumps(known), encoding="utf-8")
+    return {name: test for each in known.values() for name, test in each["tests"].items()}
+
+
+def read_reach(tests: Mapping[str, Any]) -> tuple[list[Reach], list[str]]:
     """What tests reach, and the names of those that fail without any mutant, which can tell nothing."""
-    tests: dict[str, Any] = json.loads(text)
     reach = [
         Reach(
             test=name,
             duration_s=test["duration_s"],
-            calls=frozenset((file, line) for file, line in test["calls"]),
+            calls=frozenset((file, name) for file, name in test["calls"]),
         )
         for name, test in tests.items()
         if not test["failed"]
@@ -113,7 +135,7 @@ def read_reach(text: str) -> tuple[list[Reach], list[str]]:
 
 
 def choose_tests(
-    reach: Sequence[Reach], file: str, function: int | None, budget_s: float
+    reach: Sequence[Reach], file: str, function: str | None, budget_s: float
 ) -> tuple[list[str], float, int]:
     """The tests that call a function, or anything in its file where it is None; what they took; and how many there are.
 
@@ -131,7 +153,7 @@ def choose_tests(
     return chosen, total_s, len(reaching)
 
 
-def _reaches(reach: Reach, file: str, function: int | None) -> bool:
+def _reaches(reach: Reach, file: str, function: str | None) -> bool:
     if function is not None:
         return (file, function) in reach.calls
     return any(called == file for called, _ in reach.calls)
