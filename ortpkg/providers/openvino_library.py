@@ -248,7 +248,7 @@ def _device_of(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> st
     Several EP devices are one virtual device, whose first takes what it can (K21).
     """
     names = list(dict.fromkeys(filter(None, (each.ep_options.get("device_type", "") for each in ep_devices))))
-    offered = names[0] if len(names) == 1 else f"HETERO:{','.join(names)}" if names else ""
+    offered = f"HETERO:{','.join(names)}" if len(names) > 1 else "".join(names)
     asked = options.get("device_type", "")
     if not asked or offered.partition(".")[0] == asked:
         return offered or "CPU"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -284,6 +285,25 @@ def test_the_installed_onnxruntime_rates_a_string_on_its_cpu() -> None:
     assert rate_compatibility("CPUExecutionProvider", [0], "x") in {"EP_NOT_APPLICABLE", None}
     assert rate_compatibility("CPUExecutionProvider", [99], "x") is None
     assert rate_compatibility("NoSuchExecutionProvider", [0], "x") is None
+
+
+def test_an_onnxruntime_that_cannot_rate_says_nothing_and_one_that_can_is_asked_with_the_devices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("onnxruntime")
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    from ortpkg.providers.onnxruntime_probe import rate_compatibility
+
+    def rate(ep_devices: list[Any], info: str) -> Any:
+        names = "-".join(each.ep_name for each in ep_devices)
+        return SimpleNamespace(name=f"{names} {info}")
+
+    monkeypatch.setattr(state, "get_model_compatibility_for_ep_devices", rate, raising=False)
+    assert rate_compatibility("CPUExecutionProvider", [0], "x") == "CPUExecutionProvider x"
+    assert rate_compatibility("CPUExecutionProvider", [], "x") is None
+    monkeypatch.delattr(state, "get_model_compatibility_for_ep_devices")
+    assert rate_compatibility("CPUExecutionProvider", [0], "x") is None
 
 
 def test_a_distribution_that_only_adds_a_library_to_the_module_overwrites_nothing(

@@ -475,6 +475,9 @@ def test_plan_weighs_and_shows_each_copy(compiles: Sequence[bool]) -> None:
         ("Two:0", "Cpu", 24),
     ]
     assert [copy.duration_s for copy in graph.copies[:2]] == [6.5, 6.5]
+    assumed_s = graph.copies[2].duration_s  # Two states nothing: a copy is neither free nor slow
+    assert assumed_s is not None
+    assert 1e-6 < assumed_s < 1e-3
     assert graph.kernel_counts["copy"] == 8
     assert graph.nodes[graph.copies[0].step].provider == "OneExecutionProvider"
     assert set(graph.peaks) == {"Cpu", "One:0", "Two:0"}
