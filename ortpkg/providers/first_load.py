@@ -7,10 +7,13 @@ intentions: a child protects from accidents, not from attackers. Who loads conte
 
 from __future__ import annotations
 
+import json
 import logging
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.devices.hardware import EpDevice
@@ -34,6 +37,10 @@ _log = logging.getLogger(__name__)
 FIRST_LOAD_TIMEOUT_S = 300.0
 _KIND = "ep_context_loads"
 _MOST_KEPT = 1000
+
+#: One per proof that is being made: sessions that are made at once try what they share once.
+_TRIALS: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+_TRIALS_LOCK = threading.Lock()
 
 
 class ContextLoader(Protocol):
@@ -82,26 +89,57 @@ class NativeContextLoader:
         return ()
 
 
-def load_in_child_first(entry: ContextEntry, here: ContextDescriptor, loader: ContextLoader, fused: FusedNode) -> None:
+def load_in_child_first(
+    entry: ContextEntry,
+    here: ContextDescriptor,
+    loader: ContextLoader,
+    fused: FusedNode,
+    *,
+    tried: Mapping[str, Any] | None = None,
+) -> None:
     """Loads the context in a child, unless that went well before.
+
+    Args:
+        entry: the context.
+        here: the environment.
+        loader: loads it in the child.
+        fused: the partition that it is of.
+        tried: what of the context the library sees, JSON: contexts that are alike in it, such as the members of a
+            group, are tried once; by default the digests of all parts.
 
     Raises EpContextError where the child crashed, hung, or could not load it.
     """
-    key = {"parts": dict(entry.digests), "environment": here.to_json(), **loader.fingerprint}
-    if entry.digests and read_fact(_KIND, key) is not None:
+    if not entry.digests:
+        _try_in_child(entry, here.ep, loader, fused)
         return
-    reason = _load(entry, here.ep, loader, fused)
+    parts = dict(entry.digests if tried is None else tried)
+    key = {"parts": parts, "environment": here.to_json(), **loader.fingerprint}
+    if read_fact(_KIND, key) is not None:
+        return
+    with _trial_of(key):
+        if read_fact(_KIND, key) is not None:  # another thread has tried it meanwhile
+            return
+        _try_in_child(entry, here.ep, loader, fused)
+        write_fact(_KIND, key, True)
+    prune_facts(_KIND, keep=_MOST_KEPT)
+
+
+def _trial_of(key: Mapping[str, Any]) -> threading.Lock:
+    """Held by the thread that tries what ``key`` stands for."""
+    with _TRIALS_LOCK:
+        return _TRIALS.setdefault(json.dumps(key, sort_keys=True), threading.Lock())
+
+
+def _try_in_child(entry: ContextEntry, ep_name: str, loader: ContextLoader, fused: FusedNode) -> None:
+    reason = _load(entry, ep_name, loader, fused)
     if reason:
         raise EpContextError(
-            f"{here.ep} cannot load the context of partition {quoted(entry.name)}; in the child process that tried "
+            f"{ep_name} cannot load the context of partition {quoted(entry.name)}; in the child process that tried "
             f"first: {reason}",
-            ep_name=here.ep,
+            ep_name=ep_name,
             source=entry.descriptor.ep,
             partition_name=entry.name,
         )
-    if entry.digests:
-        write_fact(_KIND, key, True)
-        prune_facts(_KIND, keep=_MOST_KEPT)
 
 
 def _load(entry: ContextEntry, ep_name: str, loader: ContextLoader, fused: FusedNode) -> str:

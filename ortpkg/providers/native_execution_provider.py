@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import context_sources_of
@@ -33,7 +34,15 @@ from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
 from ortpkg.providers.library_traits import Operator
 from ortpkg.providers.native_group import check_weights, share_weights
-from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part, words_of
+from ortpkg.providers.native_library import (
+    COMPILED,
+    WEIGHTS,
+    CompiledModel,
+    NativeLibrary,
+    NativeModel,
+    Part,
+    words_of,
+)
 from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.supported_subgraphs import supported_subgraphs
 from ortpkg.versions import is_same_minor, release_of
@@ -258,13 +267,19 @@ class NativeExecutionProvider(CompilingProvider):
                 options=self.options,
                 ep_devices=self.get_ep_devices(),
             )
-            load_in_child_first(entry, self.describe_environment(), loader, fused)
+            tried = self._tried_of_member(entry) if is_weightless else None
+            load_in_child_first(entry, self.describe_environment(), loader, fused, tried=tried)
         if is_weightless:
             compiled = self._library.import_member(entry.parts, entry.file)
         else:
             compiled = self._library.import_model(entry.parts)
         self._compiled[fused.node.name] = compiled
         return compiled
+
+    def _tried_of_member(self, entry: ContextEntry) -> Mapping[str, Any]:
+        """What the library sees of a member of a group, the same for all members: one trial is enough for them."""
+        shared = {name: entry.digests[name] for name in (WEIGHTS, COMPILED) if name in entry.digests}
+        return {**shared, **self._library.group_place(entry.parts)}
 
     def describe_environment(self) -> ContextDescriptor:
         self._library.opened()

@@ -127,6 +127,13 @@ class NativeLibrary(ABC):
         """
         raise NotImplementedError("it loads no weightless contexts")
 
+    def group_place(self, parts: Mapping[str, Part]) -> Mapping[str, int]:
+        """What :meth:`import_member` tells the library beside the group's own parts: members alike in it load alike.
+
+        ValueError where the parts are not what was kept of a member.
+        """
+        raise NotImplementedError("it loads no weightless contexts")
+
     def describe_environment(self) -> ContextDescriptor | None:
         """What kept models depend on here and now; None where it keeps nothing."""
         return None

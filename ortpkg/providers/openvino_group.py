@@ -149,6 +149,11 @@ def import_member(
     return group, _ports(member, group.compiled)
 
 
+def group_place(parts: Mapping[str, Part]) -> Mapping[str, int]:
+    """Where the member says that the group's weights are to lie. ValueError where it is not described."""
+    return {"weights_offset": _member_from(required_part(parts, _MEMBER)).weights_offset}
+
+
 def _import_properties(properties: Mapping[str, str], path: Path) -> dict[str, str]:
     return {**properties, **_WEIGHTLESS, "WEIGHTS_PATH": str(path)}
 

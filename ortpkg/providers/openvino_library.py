@@ -31,7 +31,15 @@ from ortpkg.providers.native_library import (
     required_part,
     signature_part,
 )
-from ortpkg.providers.openvino_group import CompiledGroup, Ports, export_group, import_member, lent_array, port_of
+from ortpkg.providers.openvino_group import (
+    CompiledGroup,
+    Ports,
+    export_group,
+    group_place,
+    import_member,
+    lent_array,
+    port_of,
+)
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.run_watch import WatchedRun, run_watched
 
@@ -107,6 +115,9 @@ class OpenVinoLibrary(NativeLibrary):
     def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
         group, ports = import_member(self._core, parts, file, self._device, self._properties)
         return _OpenVinoModel(group.compiled, ports, self._device, {}, keeps=group)
+
+    def group_place(self, parts: Mapping[str, Part]) -> Mapping[str, int]:
+        return group_place(parts)
 
     def describe_environment(self) -> ContextDescriptor:
         options = {key: self._options[key] for key in _COMPILED_OPTIONS if key in self._options}

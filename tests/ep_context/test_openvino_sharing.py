@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,8 @@ from onnx import numpy_helper
 
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import EpContextError, StatusCode
-from ortpkg.providers.ep_context_file import open_context_file, write_context_file
+from ortpkg.providers import first_load
+from ortpkg.providers.ep_context_file import ContextEntry, open_context_file, write_context_file
 from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
@@ -121,6 +125,52 @@ def test_sessions_of_a_group_run_one_compiled_model_that_maps_the_binary(
     assert len(openvino_group._GROUPS) == 1
     states[0].close()
     np.testing.assert_allclose(run(states[1], X)[0], expected("decode", X)[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The partitions that a child process tried."""
+    tried: list[str] = []
+    load = first_load._load
+
+    def counting(entry: ContextEntry, *arguments: Any) -> str:
+        tried.append(entry.name)
+        return load(entry, *arguments)
+
+    monkeypatch.setattr(first_load, "_load", counting)
+    return tried
+
+
+@pytest.mark.parametrize("are_at_once", [False, True])
+def test_a_group_is_tried_once_in_a_child_and_not_once_for_each_member(
+    contexts: list[Path], trials: list[str], are_at_once: bool
+) -> None:
+    if are_at_once:
+        with ThreadPoolExecutor(len(contexts)) as threads:
+            list(threads.map(lambda context: state_of(context, provider()), contexts))
+    else:
+        check_runs(contexts, ep_share_ep_contexts="1")
+    assert len(trials) == 1
+    check_runs(contexts)
+    assert len(trials) == 1
+
+
+def test_a_member_that_places_the_weights_elsewhere_is_tried_for_itself(
+    contexts: list[Path], trials: list[str]
+) -> None:
+    binary = binary_of(contexts)
+    file = open_context_file(binary, ep_name=OPENVINO_EP)
+    entries = []
+    for number, name in enumerate(file.names):
+        parts = {each: bytes(part) for each, part in file.entry(name).parts.items()}
+        place = json.loads(parts["member"])["weights_offset"] + number * 4096
+        parts["member"] = json.dumps({**json.loads(parts["member"]), "weights_offset": place}).encode()
+        entries.append(replace(file.entry(name), parts=parts))
+    write_context_file(binary, OPENVINO_EP, entries)
+    state_of(contexts[0], provider()).close()
+    with suppress(EpContextError):  # whether the library refuses it, the child learns
+        state_of(contexts[1], provider()).close()
+    assert len(trials) == 2
 
 
 @pytest.mark.requirement("E54")
