@@ -48,6 +48,7 @@ def best_variant_by_canary(
     trust: bool = False,
     verify: bool = True,
     timeout_s: float = CANARY_TIMEOUT_S,
+    memory_limit_nbytes: int | None = None,
     on_note: Callable[[str], None] = lambda _text: None,
     **wishes: Unpack[VariantWishes],
 ) -> ModelVariant:
@@ -65,6 +66,8 @@ def best_variant_by_canary(
         verify: first compare what is loaded with digests.json, so that damage is not taken for a backend's failure.
         timeout_s: a child that takes longer is ended; it is held against the variant if this is not narrower than
             CANARY_TIMEOUT_S.
+        memory_limit_nbytes: a child that holds more is ended, which is not held against the variant; None: most of the
+            machine's memory, and then it is.
         on_note: told what failed, in a sentence each.
 
     Raises NoSuitableVariantError where none is left, DigestMismatchError for a file that is not as recorded.
@@ -90,7 +93,8 @@ def best_variant_by_canary(
         )
         if verify and package.info.compat is None:
             chosen.verify()
-        problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, timeout_s=timeout_s)
+        plan = _plan(timeout_s, memory_limit_nbytes)
+        problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, plan=plan)
         if not problem:
             return chosen
         failure = _failure_of(verdict, offer, problem)
@@ -133,26 +137,29 @@ def canary(
     package: ModelPackage,
     verdict: Verdict,
     *,
+    plan: Plan | None = None,
     trust: bool = False,
-    timeout_s: float = CANARY_TIMEOUT_S,
     provider_options: Mapping[str, str] = EMPTY,
 ) -> CanaryResult:
-    """Tries one verdict's variant on its EP device in a child process; keeps nothing.
+    """Tries one verdict's variant on its EP device in a child process, within the limits of ``plan``; keeps nothing.
 
     ``provider_options`` come before the package's of the same key.
     """
     samples = component_samples(package.info, verdict.variant.component_name)
     candidate = candidate_of(package, verdict, samples, trust)
     candidate = replace(candidate, provider_options={**candidate.provider_options, **provider_options})
+    return check_variant(candidate, _workload(package, candidate), plan or _plan(CANARY_TIMEOUT_S, None))
+
+
+def _plan(timeout_s: float, memory_limit_nbytes: int | None) -> Plan:
     generous_nbytes = int(machine_memory_nbytes() * _MEMORY_SHARE)
-    plan = Plan(
+    return Plan(
         timeout_s=timeout_s,
         threads=default_threads(),
-        memory_limit_nbytes=generous_nbytes,
+        memory_limit_nbytes=min(generous_nbytes, memory_limit_nbytes or generous_nbytes),
         patience_s=CANARY_TIMEOUT_S,
         generous_nbytes=generous_nbytes,
     )
-    return check_variant(candidate, _workload(package, candidate), plan)
 
 
 def _wished(selection: Selection, verdict: Verdict) -> Mapping[str, str]:
@@ -167,7 +174,7 @@ def _try(
     wished: Mapping[str, str],
     *,
     trust: bool,
-    timeout_s: float,
+    plan: Plan,
 ) -> str:
     """Why the verdict's variant must not be used; "" where it may.
 
@@ -179,7 +186,7 @@ def _try(
     if not wished and has_passed_canary(package.info, place):
         return ""
     try:
-        found = canary(package, verdict, trust=trust, timeout_s=timeout_s, provider_options=wished)
+        found = canary(package, verdict, plan=plan, trust=trust, provider_options=wished)
     except OrtpkgError as error:
         return str(error)
     if wished:

@@ -116,7 +116,8 @@ CanaryOption = Annotated[
     bool,
     typer.Option(
         "--canary/--no-canary",
-        help="First try the variant in a child process; one that fails goes into quarantine, the next best runs.",
+        help="First try the variant in a child process, for --timeout, at most 2min; one that fails goes into "
+        "quarantine (not where it had less time), the next best runs.",
     ),
 ]
 CacheOption = Annotated[
@@ -177,7 +178,9 @@ def command(
         opened(root, compat=compat, allow_external_paths=allow_external_paths) as info,
     ):
         model_package = ModelPackage.of(info, trust=trust)
-        choose = _by_canary(model_package, shown, trust=trust, verify=verify) if canary else model_package.best_variant
+        choose: Callable[..., ModelVariant] = model_package.best_variant
+        if canary:
+            choose = _by_canary(model_package, shown, run_options, trust=trust, verify=verify)
         runner = _Runner(model_package, component, wishes, shown, loading, choose)
         runner.expected_placement = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
         if given:
@@ -194,12 +197,22 @@ def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> Ru
     return options
 
 
-def _by_canary(package: ModelPackage, output: Output, *, trust: bool, verify: bool) -> Callable[..., ModelVariant]:
-    """``best_variant``, but what it chooses has survived a try in a child process."""
-    from ortpkg.api.canary import best_variant_by_canary  # numpy and onnx
+def _by_canary(
+    package: ModelPackage, output: Output, limits: RunOptions, *, trust: bool, verify: bool
+) -> Callable[..., ModelVariant]:
+    """``best_variant``, but what it chooses has survived a try in a child process, within the limits of a run."""
+    from ortpkg.api.canary import CANARY_TIMEOUT_S, best_variant_by_canary  # numpy and onnx
 
     # What failed is a warning of the selection; that something else is tried, which may take minutes, is told at once.
-    return partial(best_variant_by_canary, package, trust=trust, verify=verify, on_note=output.note)
+    return partial(
+        best_variant_by_canary,
+        package,
+        trust=trust,
+        verify=verify,
+        timeout_s=min(CANARY_TIMEOUT_S, limits.timeout_s or CANARY_TIMEOUT_S),
+        memory_limit_nbytes=limits.memory_limit_nbytes,
+        on_note=output.note,
+    )
 
 
 class _Runner:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ortpkg.engine.output_checks import Fits, is_value, shown_type, shown_value, value_check
 from ortpkg.engine.pending import Pending, PendingValue, begun
 from ortpkg.errors import EpContextError, InvalidGraphError, quoted
 from ortpkg.graph.ep_context import is_ep_context
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.types import ElementType, TensorType, numpy_dtype
-from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.providers.execution_provider import NodeComputeInfo
@@ -21,11 +20,17 @@ from ortpkg.providers.execution_provider import NodeComputeInfo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedKernel:
-    """A compiled partition: how it computes, and the body that it computes (for checks and inspection)."""
+    """A compiled partition: how it computes, and the body that it computes (for checks and inspection).
+
+    Attributes:
+        is_foreign: whether a plug-in computes it, so that what it returns is checked against all that the body says;
+            of what our own providers return, types are.
+    """
 
     provider: str
     compute_info: NodeComputeInfo
     body: Graph
+    is_foreign: bool = True
 
 
 def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
@@ -46,92 +51,114 @@ def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
 
 
 def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -> Compute:
-    """Calls a partition's compute function with the state that was made for its node.
+    """Calls a partition's compute function with the state that was made for its node, and checks what it returns.
+
+    That is held against the partition's body at every run: kinds and element types always; ranks and known sizes of a
+    plug-in, and of what comes out of a context, since that the model says of it what its compiler knew is nobody's
+    promise. Our own providers may give another shape than a model declares and inference cannot know, as kernels may.
 
     Args:
         kernel: the partition.
         state: what its ``create_state`` returned.
-        is_strict: whether types and shapes of what goes in and comes out are checked against the partition's body;
-            without it the provider is trusted (strict and non-strict invocation, D07), but for what comes out of a
-            context: that the model says of it what its compiler knew is nobody's promise.
+        is_strict: whether ranks and sizes of what any provider returns, and of what goes in, are checked too (strict
+            invocation, D07).
     """
     body = kernel.body
-    declared = _declared_by_context_node(body)
+    context_node = _context_node(body)
+    with_shape = is_strict or kernel.is_foreign or context_node is not None
+    checks = [value_check(body.type_of(name), with_shape=with_shape) or is_value for name in body.outputs]
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         if is_strict:
-            _check(body, body.inputs, inputs, "takes")
+            _check_inputs(body, inputs)
         returned = begun(kernel.compute_info.compute(state, inputs, context))
         return returned.then(checked) if isinstance(returned, Pending) else checked(returned)
 
     def checked(returned: Sequence[Any]) -> Value:
-        outputs = tuple(returned)
-        if len(outputs) != len(body.outputs):
-            raise ValueError(
-                f"{kernel.provider} returned {len(outputs)} outputs where the node has {len(body.outputs)}"
-            )
-        if is_strict:
-            _check(body, body.outputs, outputs, f"gets from {kernel.provider}")
-        for at, value_type, dtype in declared:
+        outputs = _as_outputs(kernel, returned)
+        for at, fits in enumerate(checks):
             value = outputs[at]
-            if type(value) is np.ndarray and value.dtype is dtype and value.shape == value_type.shape:
-                continue  # as nearly always, and quickly
-            if not _fits(value_type, value):
-                raise _another_output(kernel, body.outputs[at], value_type, value)
+            if fits(value) and not isinstance(value, np.generic):
+                continue
+            made = _as_array(value)
+            if made is None or not fits(made):
+                raise _another_output(kernel, context_node, body.outputs[at], value)
+            outputs = (*outputs[:at], made, *outputs[at + 1 :])
         return outputs
 
     return compute
 
 
-def _declared_by_context_node(body: Graph) -> list[tuple[int, TensorType, np.dtype[Any]]]:
-    """What an EPContext node that is a partition by itself declares of the body's outputs, as far as numpy has it."""
-    if len(body) != 1 or not is_ep_context(next(iter(body.nodes))):
-        return []
-    types = ((at, body.type_of(name)) for at, name in enumerate(body.outputs))
-    return [
-        (at, found, dtype)
-        for at, found in types
-        if isinstance(found, TensorType)
-        and found.element_type is not ElementType.UNDEFINED
-        and (dtype := np.dtype(numpy_dtype(found.element_type))).kind in "biufc"
+def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) -> Compute:
+    """The compute function of a plug-in's kernel; what it returns is held against the graph, as a partition's is."""
+    checks: list[tuple[str, Fits]] = [
+        (name, (value_check(graph.type_of(name), with_shape=True) if name else None) or is_value)
+        for name in node.outputs
     ]
 
+    def checked(context: OpKernelContext, *inputs: Value) -> Value:
+        returned = begun(compute(context, *inputs))
+        return returned.then(held) if isinstance(returned, Pending) else held(returned)
 
-def _another_output(kernel: FusedKernel, name: str, declared: TensorType, value: Value) -> EpContextError:
-    (node,) = kernel.body.nodes
-    shape = "" if declared.shape is None else str(list(declared.shape))
+    def held(returned: Value) -> Value:
+        values = returned if isinstance(returned, tuple) else (returned,)
+        for (name, fits), value in zip(checks, values, strict=False):
+            if not fits(value):
+                made = _as_array(value)
+                if made is None or not fits(made):
+                    raise TypeError(_told(provider, graph, name, value))
+        return returned
+
+    return checked
+
+
+def _as_outputs(kernel: FusedKernel, returned: Any) -> tuple[Value, ...]:
+    """What ``compute`` returned, one value for each output. TypeError or ValueError where it is something else."""
+    expected = len(kernel.body.outputs)
+    if not isinstance(returned, list | tuple):
+        raise TypeError(
+            f"{kernel.provider} returned {shown_value(returned)} where a list of its {expected} outputs belongs"
+        )
+    if len(returned) != expected:
+        raise ValueError(f"{kernel.provider} returned {len(returned)} outputs where the node has {expected}")
+    return tuple(returned)
+
+
+def _as_array(value: Value) -> np.ndarray[Any, Any] | None:
+    """A scalar of numpy's as the tensor of rank 0 that it stands for; None for anything else."""
+    return np.asarray(value) if isinstance(value, np.generic) else None
+
+
+def _context_node(body: Graph) -> Node | None:
+    """The EPContext node that is the partition by itself."""
+    first = next(iter(body.nodes), None)
+    return first if len(body) == 1 and first is not None and is_ep_context(first) else None
+
+
+def _another_output(kernel: FusedKernel, context_node: Node | None, name: str, value: Value) -> Exception:
+    if context_node is None:
+        return TypeError(_told(kernel.provider, kernel.body, name, value))
     return EpContextError(
-        f"the context of EPContext node {quoted(node.name)} gives output {quoted(name)} as {_shown(value)}, its node "
-        f"declares {declared}{shape}; the model was changed, or the context is another one's: compile it anew",
+        f"the context of EPContext node {quoted(context_node.name)} gives output {quoted(name)} as "
+        f"{shown_value(value)}, its node declares {shown_type(kernel.body.type_of(name))}; the model was changed, or "
+        f"the context is another one's: compile it anew",
         ep_name=kernel.provider,
-        partition_name=node.name,
+        partition_name=context_node.name,
     )
 
 
-def _shown(value: Value) -> str:
-    is_tensor = isinstance(value, np.ndarray | DeviceTensor)
-    return f"{value.dtype}{list(value.shape)}" if is_tensor else type(value).__name__
+def _told(provider: str, graph: Graph, name: str, value: Value) -> str:
+    return (
+        f"it gets from {provider} {quoted(name)} as {shown_value(value)}, declared is {shown_type(graph.type_of(name))}"
+    )
 
 
-def _check(body: Graph, names: Sequence[str], values: Sequence[Value], verb: str) -> None:
-    """Raises TypeError where a tensor is not what ``body`` declares."""
-    for name, value in zip(names, values, strict=True):
-        declared = body.type_of(name)
-        if not isinstance(declared, TensorType) or declared.element_type is ElementType.UNDEFINED or value is None:
-            continue
-        if isinstance(value, PendingValue):
-            continue  # of a node that was checked itself
-        if not _fits(declared, value):
-            shape = "" if declared.shape is None else str(list(declared.shape))
-            raise TypeError(f"the fused node {verb} {quoted(name)} as {_shown(value)}, declared is {declared}{shape}")
-
-
-def _fits(declared: TensorType, array: Any) -> bool:
-    if not isinstance(array, np.ndarray | DeviceTensor) or array.dtype != numpy_dtype(declared.element_type):
-        return False
-    if declared.shape is None:
-        return True
-    if len(declared.shape) != array.ndim:
-        return False
-    pairs = zip(declared.shape, array.shape, strict=True)
-    return all(not isinstance(dimension, int) or dimension == size for dimension, size in pairs)
+def _check_inputs(body: Graph, values: Sequence[Value]) -> None:
+    """Raises TypeError where what goes into a partition is not what its body declares."""
+    for name, value in zip(body.inputs, values, strict=True):
+        fits = value_check(body.type_of(name), with_shape=True)
+        if fits is None or value is None or isinstance(value, PendingValue):
+            continue  # one that is under way comes from a node that was checked itself
+        if not fits(value):
+            declared = shown_type(body.type_of(name))
+            raise TypeError(f"the fused node takes {quoted(name)} as {shown_value(value)}, declared is {declared}")

@@ -42,6 +42,7 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.foreign_code import foreign_code
+from ortpkg.providers.node_indices import verify_indices
 from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
@@ -247,6 +248,7 @@ class _Partitioner:
         viewer = GraphViewer(self._graph, topological_order(self._graph))
         with guard(provider, "say which nodes it runs"):
             wanted = set(provider.nodes_for_float32(viewer, lambda node: widened_types(self._types_of(node))))
+            verify_indices(provider.name, "nodes_for_float32", wanted, self._graph)
         return candidates & wanted
 
     def _types_of(self, node: Node) -> Mapping[str, ElementType]:
@@ -347,7 +349,10 @@ class _Partitioner:
             )
         for fused_node, nodes, compute_info in zip(fused, replaced, compute_infos, strict=True):
             self._fused[fused_node.node] = FusedKernel(
-                provider=provider.name, compute_info=compute_info, body=fused_node.body
+                provider=provider.name,
+                compute_info=compute_info,
+                body=fused_node.body,
+                is_foreign=is_foreign(provider),
             )
             self._add_partition(provider, nodes, fused_node.body, fused_node=fused_node.node.name)
 
@@ -375,8 +380,10 @@ def _capabilities(
     provider: ExecutionProvider, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
 ) -> list[ComputeCapability]:
     with guard(provider, "say which nodes it runs"):
-        found = list(provider.get_capability(viewer, types_of))
-    return _only(ComputeCapability, found, provider, "get_capability")
+        found = _only(ComputeCapability, list(provider.get_capability(viewer, types_of)), provider, "get_capability")
+        for capability in found:
+            verify_indices(provider.name, "get_capability", capability.node_indices, viewer.graph)
+    return found
 
 
 def _only(kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, asked: str) -> list[_T]:
@@ -392,7 +399,12 @@ def _only(kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, a
 
 def guard(provider: ExecutionProvider, doing: str) -> AbstractContextManager[None]:
     """Around code of a plug-in; nothing around our own, whose unknown errors are bugs."""
-    return nullcontext() if provider.backend in BUILT_IN_BACKENDS else foreign_code(provider.name, doing)
+    return foreign_code(provider.name, doing) if is_foreign(provider) else nullcontext()
+
+
+def is_foreign(provider: ExecutionProvider) -> bool:
+    """Whether a plug-in brings the provider."""
+    return provider.backend not in BUILT_IN_BACKENDS
 
 
 def _no_kernel(

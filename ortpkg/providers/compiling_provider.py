@@ -40,6 +40,7 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.first_load import ContextLoader, load_in_child_first
+from ortpkg.providers.node_indices import verify_indices
 from ortpkg.providers.partition_digests import partition_digests
 from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_subgraphs
 
@@ -132,7 +133,7 @@ class CompilingProvider(ExecutionProvider):
         self._mains += [each for each in map(ep_context_attributes, own) if each.main_context]
         claims = [self._claim(viewer.graph, (node.index,), node.name) for node in own]
         free = {node.index for node in viewer.nodes if not node.execution_provider and not is_ep_context(node)}
-        supported = free & set(self.supported_nodes(viewer, types_of)) if free else set()
+        supported = free & self._named_nodes(viewer, types_of) if free else set()
         if supported:
             claims += self.claim_subgraphs(viewer, supported)
         return [claim for claim in claims if claim is not None]
@@ -140,7 +141,7 @@ class CompilingProvider(ExecutionProvider):
     def nodes_for_float32(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> Collection[int]:
-        return self.supported_nodes(viewer, types_of)
+        return self._named_nodes(viewer, types_of)
 
     def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
         """Maximal sub-graphs of ``supported``; a provider that only knows by trying may claim less."""
@@ -190,6 +191,13 @@ class CompilingProvider(ExecutionProvider):
         self._context_writer().abandon(reason)
 
     # --- claims ------------------------------------------------------------------------------------------------------
+
+    def _named_nodes(
+        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+    ) -> frozenset[int]:
+        named = frozenset(self.supported_nodes(viewer, types_of))
+        verify_indices(self.name, "supported_nodes", named, viewer.graph)
+        return named
 
     def _is_own_context(self, node: Node) -> bool:
         if not is_ep_context(node) or node.execution_provider:

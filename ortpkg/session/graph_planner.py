@@ -15,8 +15,8 @@ from ortpkg.engine.async_executor import AsyncExecutor
 from ortpkg.engine.device_copies import Given, copy_compute, insert_copies, is_copy
 from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, create_execution_plan
-from ortpkg.engine.fused_kernel import FusedKernel, fused_compute
-from ortpkg.engine.graph_partitioner import find_kernels
+from ortpkg.engine.fused_kernel import FusedKernel, checked_kernel, fused_compute
+from ortpkg.engine.graph_partitioner import find_kernels, is_foreign
 from ortpkg.engine.memories import memories_of
 from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
 from ortpkg.engine.memory_planning import plan_memory
@@ -74,6 +74,7 @@ class GraphPlanner:
         self._threads = threads
         self._info_of = info_of
         self._memories = memories_of(providers)
+        self._foreign = {provider.name for provider in providers if is_foreign(provider)}
         self._given: Given = {}
         self.releases: list[Callable[[], None]] = []
 
@@ -169,6 +170,8 @@ class GraphPlanner:
         elif fused is None:
             info = None if self._info_of is None else self._info_of(graph, node)
             compute = make_compute(graph, node, step.kernel, info)
+            if node.execution_provider in self._foreign:
+                compute = checked_kernel(compute, graph, node, node.execution_provider)
         else:
             state = fused.compute_info.create_state(node.name)
             self.releases.append(partial(fused.compute_info.release_state, state))

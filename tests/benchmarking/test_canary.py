@@ -156,6 +156,20 @@ def test_run_with_a_canary_takes_the_next_best_and_says_why(tried: Tried) -> Non
     assert ("npu", "QUARANTINED") in _codes(tried.ortpkg("select", tried.root, "--json"))
 
 
+@pytest.mark.parametrize(("fault", "limit"), [("hang", ("--timeout", "8s")), ("memory", ("--memory-limit", "400MB"))])
+def test_a_canary_keeps_to_the_limits_of_the_run(tmp_path: Path, fault: str, limit: tuple[str, str]) -> None:
+    model = scale_model(tmp_path / "m.onnx")
+    faulty = ortpkg.NewVariant(model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": fault})
+    root = tmp_path / "one.ortpackage"
+    ortpkg.create(root, [faulty])
+    add_samples(root)
+
+    done = command_line(tmp_path / "line")("run", root, "--canary", "--trust", *limit)
+
+    assert done.code == 3
+    assert "over the limit: " + ("no answer within 8 s" if fault == "hang" else "it held more than") in done.err
+
+
 def test_a_session_with_a_canary_is_made_on_what_survives(tried: Tried) -> None:
     program = (
         "import sys, ortpkg\n"

@@ -237,3 +237,13 @@ def test_weights_of_a_fused_partition_go_along() -> None:
     provider = ClaimingProvider(fused([0, 1], outputs=("y",)))
     partition(graph, provider)
     np.testing.assert_array_equal(provider.compiled[0].body.initializers["w"].numpy(), [1, 2])
+
+
+@pytest.mark.parametrize("named", [(99,), ("Neg_0",), (-1,)])
+def test_a_claim_of_nodes_that_are_not_there_is_an_error(named: tuple[Any, ...]) -> None:
+    for meta in (None, MetaDef(name="f", inputs=("x",), outputs=("y",))):
+        provider = ClaimingProvider(
+            lambda _viewer, meta=meta: [ComputeCapability(node_indices=named, meta_def=meta)]  # type: ignore[misc]
+        )
+        with pytest.raises(ExecutionProviderError, match=r"get_capability names .*no node of that index"):
+            partition_graph(load_model(model_of(TEXT)).graph, [provider, CPUExecutionProvider()])

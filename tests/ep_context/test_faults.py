@@ -126,3 +126,16 @@ def test_a_context_path_that_can_be_no_file_is_refused_before_anything_is_compil
     with pytest.raises(InvalidSessionOptionError, match=r"ep\.context_file_path"):
         state_of(model, provider, ep_context_enable="1", ep_context_file_path=str(model.parent / name))
     assert provider.compiled == []
+
+
+@pytest.mark.parametrize("named", [999, "MatMul_0", -1])
+def test_supported_nodes_that_are_not_there_are_an_error_that_names_them(model: Path, named: Any) -> None:
+    class Naming(FakeCompiler):
+        backend = "fake"
+
+        def supported_nodes(self, viewer: GraphViewer, types_of: Any) -> list[Any]:
+            return [*super().supported_nodes(viewer, types_of), named]
+
+    with pytest.raises(ExecutionProviderError, match=r"supported_nodes names .*no node of that index") as caught:
+        state_of(model, Naming())
+    assert str(named) in str(caught.value)

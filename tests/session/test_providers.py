@@ -14,6 +14,7 @@ from ortpkg.errors import InvalidSessionOptionError, RunError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import (
@@ -126,19 +127,91 @@ def test_stages_leave_a_kernel_per_step_fixed_at_initialization() -> None:
 
 @pytest.mark.requirement("D07")
 @pytest.mark.parametrize(
-    ("result", "message"),
+    ("returned", "message"),
     [
-        (np.zeros(2), r"gets from ExpExecutionProvider 'c' as float64\[2\], declared is tensor\(float\)"),
-        (np.zeros((2, 1), np.float32), r"'c' as float32\[2, 1\], declared is"),
+        ([np.zeros(2)], r"it gets from ExpExecutionProvider 'c' as float64\[2\], declared is tensor\(float\)\['N'\]"),
+        ([np.zeros(2, ">f4")], r"'c' as >f4\[2\], declared is"),
+        ([np.zeros((2, 1), np.float32)], r"'c' as float32\[2, 1\], declared is"),
+        ([[1.0, 2.0]], r"'c' as list, declared is"),
+        ([1.0], r"'c' as float, declared is"),
+        ([None], r"'c' as NoneType, declared is"),
+        (np.zeros((1, 2), np.float32), r"returned float32\[1, 2\] where a list of its 1 outputs belongs"),
+        (None, r"returned NoneType where a list of its 1 outputs belongs"),
     ],
 )
-def test_strict_invocation_checks_what_a_partition_returns(result: Any, message: str) -> None:
-    options = options_of()
-    options.add_session_config_entry("ortpkg.strict_fused_nodes", "1")
-    provider = ExpProvider(lambda _state, inputs: [result])
-    state = create_session_state(load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()])
+def test_what_a_plugins_partition_returns_is_checked(returned: Any, message: str) -> None:
+    state = state_of(ExpProvider(lambda _state, inputs: returned))
     with pytest.raises(RunError, match=message):
         run(state, np.ones(2, np.float32))
+
+
+def test_a_plugins_partition_gives_the_sizes_that_are_known() -> None:
+    state = create_session_state(
+        load_model(model_of(TEXT.replace("[N]", "[2]"))),
+        options_of(),
+        [ExpProvider(lambda _state, inputs: [inputs[0][:1]]), CPUExecutionProvider()],
+    )
+    with pytest.raises(RunError, match=r"'c' as float32\[1\], declared is tensor\(float\)\[2\]"):
+        run(state, np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize(("given", "is_right"), [(np.float32(3), True), (np.float64(3), False), (3.0, False)])
+def test_a_plugin_may_return_a_numpy_scalar_of_the_right_type_for_rank_0(given: Any, is_right: bool) -> None:
+    text = "g (float x) => (float y) { a = Exp(x)\n y = Exp(a) }"
+    provider = ExpProvider(lambda _state, _inputs: [given])
+    state = create_session_state(load_model(model_of(text)), options_of(), [provider, CPUExecutionProvider()])
+    if is_right:
+        found = run(state, np.array(0, np.float32))
+        assert type(found) is np.ndarray
+        assert found == 3
+    else:
+        with pytest.raises(RunError, match=r"'y' as float(64)?(\[\])?, declared is"):
+            run(state, np.array(0, np.float32))
+
+
+class WrongKernels(ExecutionProvider):
+    """A kernel for Exp that gives float64."""
+
+    def __init__(self) -> None:
+        super().__init__("WrongExecutionProvider")
+
+    @property
+    def kernel_registry(self) -> KernelRegistry:
+        return KernelRegistry(
+            [
+                KernelDef(
+                    op_type="Exp",
+                    domain="",
+                    since=(6, 13),
+                    factory=lambda _info: lambda _context, x: np.exp(x, dtype=float),
+                )
+            ]
+        )
+
+
+def test_what_a_plugins_kernel_returns_is_checked() -> None:
+    state = create_session_state(load_model(model_of(TEXT)), options_of(), [WrongKernels(), CPUExecutionProvider()])
+    with pytest.raises(RunError, match=r"it gets from WrongExecutionProvider 'b' as float64\[2\], declared is"):
+        run(state, np.ones(2, np.float32))
+
+
+def test_an_element_type_of_our_own_providers_is_checked_and_a_shape_only_on_request() -> None:
+    """A model may declare shapes that inference cannot know; kernels then go by what they compute."""
+    for strict, returned, message in [
+        ("0", np.zeros((2, 1), np.float32), ""),
+        ("1", np.zeros((2, 1), np.float32), r"float32\[2, 1\]"),
+        ("0", np.zeros(2), "float64"),
+    ]:
+        options = options_of()
+        options.add_session_config_entry("ortpkg.strict_fused_nodes", strict)
+        provider = ExpProvider(lambda _state, _inputs, returned=returned: [returned])  # type: ignore[misc]
+        provider.backend = "openvino"
+        state = create_session_state(load_model(model_of(TEXT)), options, [provider, CPUExecutionProvider()])
+        if message:
+            with pytest.raises(RunError, match=message):
+                run(state, np.ones(2, np.float32))
+        else:
+            assert run(state, np.ones(2, np.float32)).shape == (2, 1)
 
 
 def test_cpu_fallback_can_be_forbidden() -> None:

@@ -1,0 +1,87 @@
+"""What code of others hands back, held against what the graph says of it: kinds, element types, ranks, known sizes.
+
+Made once per node, asked at every run: nothing is copied or looked through, but for the members of sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ortpkg.errors import quoted
+from ortpkg.graph.types import (
+    ElementType,
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    ValueType,
+    numpy_dtype,
+)
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.kernels.op_kernel import Value
+
+#: Whether a value is what it should be.
+Fits = Callable[[Value], bool]
+
+
+def value_check(declared: ValueType | None, *, with_shape: bool) -> Fits | None:
+    """What tells whether a value is of the type; None where nothing is known of it. ``with_shape``: sizes, too."""
+    if isinstance(declared, TensorType):
+        return _tensor_check(declared, with_shape=with_shape)
+    if isinstance(declared, SequenceType):
+        member = value_check(declared.element, with_shape=with_shape)
+        return lambda value: isinstance(value, list) and (member is None or all(map(member, value)))
+    if isinstance(declared, OptionalType):
+        inner = value_check(declared.element, with_shape=with_shape)
+        return lambda value: value is None or inner is None or inner(value)
+    if isinstance(declared, MapType):
+        return lambda value: isinstance(value, dict)
+    return None
+
+
+def is_value(value: Value) -> bool:
+    """Whether it can be a value at all, whatever its type: numbers and texts of Python's own cannot."""
+    return not isinstance(value, int | float | complex | str | bytes)
+
+
+def _tensor_check(declared: TensorType, *, with_shape: bool) -> Fits | None:
+    if declared.element_type is ElementType.UNDEFINED:
+        return None
+    dtype: np.dtype[Any] = np.dtype(numpy_dtype(declared.element_type))
+    shape = declared.shape if with_shape else None
+    known = [(at, size) for at, size in enumerate(shape or ()) if isinstance(size, int)]
+    kinds = "OUS" if declared.element_type is ElementType.STRING else ""
+
+    def fits(value: Value) -> bool:
+        if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
+            return True  # as nearly always, and quickly
+        if not isinstance(value, np.ndarray | DeviceTensor):
+            return False
+        if value.dtype is not dtype and value.dtype != dtype and value.dtype.kind not in kinds:
+            return False
+        if shape is None:
+            return True
+        found = value.shape
+        if len(found) != len(shape):
+            return False
+        for at, size in known:  # noqa: SIM110 - all(...) would make a generator at each run
+            if found[at] != size:
+                return False
+        return True
+
+    return fits
+
+
+def shown_type(declared: ValueType | None) -> str:
+    """For messages: "tensor(float)[2, 'N']"."""
+    shape = declared.shape if isinstance(declared, TensorType) else None
+    return f"{declared}{'' if shape is None else list(shape)}"
+
+
+def shown_value(value: Value) -> str:
+    """For messages: "float64[2]", or the name of its class."""
+    is_tensor = isinstance(value, np.ndarray | DeviceTensor)
+    return quoted(f"{value.dtype}{list(value.shape)}" if is_tensor else type(value).__name__)[1:-1]
