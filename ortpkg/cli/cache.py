@@ -142,7 +142,8 @@ def _list(ep: str | None, output: Output) -> int:
 
 
 def _clear(ep: str | None, keep: str | None, output: Output) -> int:
-    from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # numpy
+    from ortpkg.providers.claim_refusals import drop_refusals  # numpy
+    from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # as above
 
     cache = EpContextCache(context_cache_directory())
     if keep is not None:
@@ -157,6 +158,8 @@ def _clear(ep: str | None, keep: str | None, output: Output) -> int:
         for each in gone:
             cache.drop(each.key)
         count = len(gone) + damaged
+        # What was refused is asked anew, too; it is no context, and not counted.
+        drop_refusals(cache.directory, None if ep is None else ep_named(ep, _names_in(cache)))
     if output.is_json:
         output.json("cache", {"cleared": count, "leftovers": leftovers})
     else:
@@ -168,13 +171,18 @@ def _clear(ep: str | None, keep: str | None, output: Output) -> int:
 
 def _entries_of(cache: EpContextCache, ep: str | None) -> list[CachedContext]:
     """The contexts of an execution provider, or all. UsageError for a name that nobody knows."""
-    from ortpkg.providers.ep_registry import all_known_names  # as above
-
     entries = cache.entries()
     if ep is None:
         return list(entries)
-    name = ep_named(ep, {*all_known_names(), *(each.descriptor.ep for each in entries)})
+    name = ep_named(ep, _names_in(cache))
     return [each for each in entries if each.descriptor.ep == name]
+
+
+def _names_in(cache: EpContextCache) -> set[str]:
+    """The execution providers that are known, and those of which the cache has contexts."""
+    from ortpkg.providers.ep_registry import all_known_names  # as above
+
+    return {*all_known_names(), *(each.descriptor.ep for each in cache.entries())}
 
 
 def _files(count: int) -> str:

@@ -14,12 +14,13 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import is_context_source_of
-from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted
+from ortpkg.errors import CompileError, EpContextError, LimitExceededError, OrtpkgError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
@@ -32,6 +33,7 @@ from ortpkg.providers.ep_context_parts import checked_parts
 from ortpkg.providers.ep_context_reader import EpContextReader
 from ortpkg.providers.ep_context_writer import EpContextWriter
 from ortpkg.providers.execution_provider import (
+    BackendPlacement,
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -45,6 +47,7 @@ from ortpkg.providers.partition_digests import partition_digests
 from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_subgraphs
 
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class CompiledPartition(Protocol):
@@ -226,30 +229,55 @@ class CompilingProvider(ExecutionProvider):
         cache = self.ep_context.cache
         if cache is None or any(map(is_ep_context, fused.body.nodes)):
             return self._compile(fused)  # what a library makes of somebody's context is not kept as compiled here
-        descriptor, model = self._describe(fused), str(self.ep_context.model_path or "")
-        explains = self.ep_context.only_explains_cache
+        descriptor = self._describe(fused)
+        self._note_outcome(cache, descriptor, fused)
+        if self.ep_context.only_explains_cache:
+            return NotCompiled()
+
+        def make() -> CompiledPartition:
+            made = self._compile(fused)
+            self._keep(cache, descriptor, fused, made)
+            return made
+
+        return self._once(cache, descriptor, partial(self._find, cache, descriptor, fused), make)
+
+    def _once(
+        self,
+        cache: EpContextCache,
+        descriptor: ContextDescriptor,
+        find: Callable[[bool], _T | None],
+        make: Callable[[], _T],
+    ) -> _T:
+        """What ``find`` finds; else what ``make`` makes, in one process while others that need the same wait for it.
+
+        ``find`` is told whether the lock is held: then it may delete what is damaged.
+        """
+        found = find(False)
+        if found is not None:
+            return found
+        options = self.ep_context
+        with cache.lock(descriptor, limit_s=options.wait_limit_s, check_cancelled=options.check_cancelled):
+            found = find(True)  # another process may have made it meanwhile
+            return make() if found is None else found
+
+    def _note_outcome(self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode) -> None:
+        model, explains = str(self.ep_context.model_path or ""), self.ep_context.only_explains_cache
         self.cache_outcomes.append(
             cache.outcome(descriptor, partition=fused.node.name, model=model, is_checked=explains)
         )
-        if explains:
-            return NotCompiled()
-        found = self._find(cache, descriptor, fused)
-        if found is not None:
-            return found
-        with cache.lock(descriptor):
-            found = self._find(cache, descriptor, fused)  # another process may have compiled it meanwhile
-            if found is None:
-                found = self._compile(fused)
-                self._keep(cache, descriptor, fused, found)
-        return found
 
-    def _find(self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode) -> CompiledPartition | None:
-        entry = cache.read(descriptor)
+    def _find(
+        self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode, is_locked: bool
+    ) -> CompiledPartition | None:
+        entry = cache.read(descriptor, drops=is_locked)
         try:
             return None if entry is None else self._import(entry, fused)
+        except LimitExceededError:
+            raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is wrong, it can be compiled anew
-            _log.warning("a cached context of %s is dropped: %s", self.name, _first_line(error))
-            cache.drop(context_key(descriptor))
+            if is_locked:
+                _log.warning("a cached context of %s is dropped: %s", self.name, _first_line(error))
+                cache.drop(context_key(descriptor))
             return None
 
     def _keep(
@@ -369,8 +397,11 @@ def _compute(compiled: CompiledPartition, inputs: Sequence[Any], context: OpKern
 class NotCompiled:
     """Stands for a partition in a session that only explains what the cache has."""
 
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:  # noqa: ARG002
+    def compute(self, inputs: Sequence[Any], context: object) -> Sequence[Any]:  # noqa: ARG002
         raise EpContextError("the session was made to explain the cache of contexts, not to run", ep_name="")
+
+    def get_placement(self) -> Sequence[BackendPlacement]:
+        return ()
 
 
 class _AsFused:

@@ -18,7 +18,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ortpkg.devices.fact_cache import cache_directory
-from ortpkg.errors import EpContextError, EpContextWriteError, ModelFileError, quoted
+from ortpkg.errors import EpContextError, EpContextWriteError, LimitExceededError, ModelFileError, quoted
 from ortpkg.graph.file_replacement import replace_file
 from ortpkg.providers.ep_context_descriptor import (
     ENVIRONMENT_FIELDS,
@@ -44,8 +44,11 @@ _log = logging.getLogger(__name__)
 MOST_NBYTES = 8 << 30
 _SCHEMA_VERSION = 1
 _MOST_NOTE_NBYTES = 1 << 20
-#: Longest wait for another process that compiles the same; afterwards both do.
+#: Longest wait for another process that compiles the same, where the caller states none; afterwards both do.
 _WAIT_S = 1800.0
+#: After this the log says what is waited for.
+_SILENT_WAIT_S = 1.0
+_INTERVAL_S = 0.05
 #: What replace_file writes to, of an entry's two files.
 _TEMPORARY = re.compile(r"\.([0-9a-f]{40})\.(?:bin|json)\.[0-9a-f]+")
 #: Nobody writes at a file for so long.
@@ -139,8 +142,12 @@ class EpContextCache:
         self.directory = directory
         self._most_nbytes = most_nbytes
 
-    def read(self, descriptor: ContextDescriptor) -> ContextEntry | None:
-        """The context for exactly that descriptor; None where there is none that can be believed."""
+    def read(self, descriptor: ContextDescriptor, *, drops: bool = False) -> ContextEntry | None:
+        """The context for exactly that descriptor; None where there is none that can be believed.
+
+        ``drops``: one that is damaged is deleted. That is for who holds its lock: anybody else may delete what was
+        mended meanwhile.
+        """
         key = context_key(descriptor)
         if not self._note_path(key).is_file():
             return None
@@ -148,10 +155,12 @@ class EpContextCache:
             file = open_context_file(self._path(key), ep_name=descriptor.ep)
             found = next((file.entry(name) for name in file.names if file.descriptor(name) == descriptor), None)
         except EpContextError as error:
-            _log.warning("a cached context is dropped: %s", error)
+            if drops:
+                _log.warning("a cached context is dropped: %s", error)
             found = None
         if found is None:
-            self.drop(key)
+            if drops:
+                self.drop(key)
             return None
         with contextlib.suppress(OSError):
             os.utime(self._note_path(key))
@@ -176,20 +185,36 @@ class EpContextCache:
         self.prune(self._most_nbytes, keep=key)
 
     @contextlib.contextmanager
-    def lock(self, descriptor: ContextDescriptor) -> Iterator[None]:
-        """Held while one process compiles what others then find; goes on without where that takes too long."""
+    def lock(
+        self,
+        descriptor: ContextDescriptor,
+        *,
+        limit_s: float | None = None,
+        check_cancelled: Callable[[], None] = lambda: None,
+    ) -> Iterator[None]:
+        """Held while one process compiles what others then find. The system frees it where its holder is killed.
+
+        Goes on without it where the directory cannot have locks, or where a holder keeps it for half an hour.
+
+        Args:
+            descriptor: what is compiled.
+            limit_s: longest wait.
+            check_cancelled: called while it waits; what it raises ends the wait.
+
+        Raises LimitExceededError where the wait passes ``limit_s``.
+        """
+        held = FileLock(self.directory / f"{context_key(descriptor)}.lock")
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            held = FileLock(self.directory / f"{context_key(descriptor)}.lock", timeout=_WAIT_S)
-            held.acquire()
-        except (OSError, Timeout, NotImplementedError) as error:
+            is_held = _acquire(held, descriptor, limit_s, check_cancelled)
+        except (OSError, NotImplementedError) as error:
             _log.warning("the cache of contexts cannot be locked: %s", error)
-            yield
-            return
+            is_held = False
         try:
             yield
         finally:
-            held.release()
+            if is_held:
+                held.release()
 
     def entries(self) -> list[CachedContext]:
         """All entries, the most recently used first."""
@@ -267,9 +292,12 @@ class EpContextCache:
 
     def drop(self, key: str) -> None:
         """Deletes an entry; what another process holds open (on Windows) stays."""
-        for path in (self._note_path(key), self._path(key), self.directory / f"{key}.lock"):
+        for path in (self._note_path(key), self._path(key)):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
+        lock = self.directory / f"{key}.lock"
+        with contextlib.suppress(OSError, Timeout, NotImplementedError), FileLock(lock, timeout=0):
+            lock.unlink(missing_ok=True)  # nobody holds it, and who opened it meanwhile sees that it is gone
 
     def _damage(self, descriptor: ContextDescriptor) -> str:
         """What is wrong with the entry for that descriptor; "" where there is none, or nothing is."""
@@ -338,6 +366,33 @@ class EpContextCache:
 
     def _note_path(self, key: str) -> Path:
         return self.directory / f"{key}.json"
+
+
+def _acquire(
+    lock: FileLock, descriptor: ContextDescriptor, limit_s: float | None, check_cancelled: Callable[[], None]
+) -> bool:
+    """Whether it is held now; False where a holder keeps it for too long. LimitExceededError at the caller's limit."""
+    began = time.monotonic()
+    is_told = False
+    while True:
+        with contextlib.suppress(Timeout):
+            lock.acquire(timeout=0)
+            return True
+        check_cancelled()
+        waited_s = time.monotonic() - began
+        if limit_s is not None and waited_s > limit_s:
+            raise LimitExceededError(
+                f"waiting for another process, which compiles the same for {descriptor.ep}, passed the time limit of "
+                f"{limit_s:g} s",
+                limit="time",
+            )
+        if waited_s > _WAIT_S:
+            _log.warning("another process has compiled for %s for %.0f s; it is not waited for", descriptor.ep, _WAIT_S)
+            return False
+        if waited_s > _SILENT_WAIT_S and not is_told:
+            is_told = True
+            _log.warning("waiting for another process, which compiles the same for %s", descriptor.ep)
+        time.sleep(_INTERVAL_S)
 
 
 def _distance(before: ContextDescriptor, now: ContextDescriptor) -> int:

@@ -6,7 +6,7 @@ Source: the EPContext design's table of session options (requirements E13 to E18
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class EpContextOptions:
         model_path: the source model's file; None where it came from memory.
         cache: where contexts made at run time are kept; None for nowhere.
         only_explains_cache: nothing is compiled; a session made so only says what the cache has.
+        wait_limit_s: longest wait for another process that compiles the same; None for a bound of the cache's own.
+        check_cancelled: raises where the session is not wanted any more; called while it waits.
         judged: the files of contexts that were found fit to be loaded, by path: these are loaded, opened as they are,
             and no others. None where nobody judged.
     """
@@ -61,6 +63,8 @@ class EpContextOptions:
     model_path: Path | None = None
     cache: EpContextCache | None = None
     only_explains_cache: bool = False
+    wait_limit_s: float | None = None
+    check_cancelled: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     judged: Mapping[Path, MappedContext] | None = field(default=None, compare=False, repr=False)
 
     @property

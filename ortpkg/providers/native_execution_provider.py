@@ -19,8 +19,10 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import to_model_proto
 from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.providers.claim_refusals import ClaimRefusal, read_refusal, write_refusal
 from ortpkg.providers.compatibility_info import compatibility_text
-from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider
+from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider, NotCompiled
+from ortpkg.providers.ep_context_cache import EpContextCache
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.execution_provider import (
@@ -156,39 +158,84 @@ class NativeExecutionProvider(CompilingProvider):
         return isinstance(found, TensorType) and found.element_type in self._library.traits.border_types
 
     def _try(self, graph: Graph, claim: ComputeCapability) -> set[int]:
-        """Compiles a claim; indices of its nodes that the library refuses, none where it took all."""
+        """Compiles a claim, or finds it compiled; indices of nodes that the library refuses, none if it took all."""
         assert claim.meta_def is not None
         nodes = [graph.node(index) for index in claim.node_indices]
+        fused = fused_node_of(graph, nodes, claim.meta_def, self.name)
+        cache = self.ep_context.cache
+        if cache is None or self._library.describe_environment() is None:
+            found = self._compile_claim(graph, nodes, fused)
+        else:
+            found = self._find_or_compile_claim(cache, graph, nodes, fused)
+        if not isinstance(found, ClaimRefusal):
+            self._claimed[fused.node.name] = found
+            return set()
+        self._unknown |= found.unknown
+        for reason in found.reasons:
+            self._refuse(reason)
+        return {node.index for node in nodes if _makes(node) in found.makes}
+
+    def _find_or_compile_claim(
+        self, cache: EpContextCache, graph: Graph, nodes: Sequence[Node], fused: FusedNode
+    ) -> CompiledModel | ClaimRefusal:
+        """What the cache has for the claim, or what the library said of it there; else compiled, and kept."""
+        descriptor = self._describe(fused)
+
+        def find(is_locked: bool) -> CompiledModel | ClaimRefusal | None:
+            refusal = read_refusal(cache.directory, descriptor)
+            if refusal is not None or self._find(cache, descriptor, fused, is_locked) is None:
+                return refusal
+            return self._compiled[fused.node.name]
+
+        def make() -> CompiledModel | ClaimRefusal:
+            made = self._compile_claim(graph, nodes, fused)
+            if not isinstance(made, ClaimRefusal):
+                self._compiled[fused.node.name] = made
+                self._keep(cache, descriptor, fused, made)
+            elif made.is_lasting:
+                write_refusal(cache.directory, descriptor, made)
+            return made
+
+        if self.ep_context.only_explains_cache:
+            found: CompiledModel | ClaimRefusal | None = read_refusal(cache.directory, descriptor)
+            if found is None:
+                self._note_outcome(cache, descriptor, fused)
+            return found or NotCompiled()
+        self._note_outcome(cache, descriptor, fused)
+        found = self._once(cache, descriptor, find, make)
+        if isinstance(found, ClaimRefusal):
+            self.cache_outcomes.pop()  # it is no partition
+        self._compiled.pop(fused.node.name, None)  # until it is asked for
+        return found
+
+    def _compile_claim(self, graph: Graph, nodes: Sequence[Node], fused: FusedNode) -> CompiledModel | ClaimRefusal:
         try:
-            model = self._model_of(partition_body(graph, nodes, claim.meta_def, self.name, takes_subgraphs=False))
-            self._claimed[claim.meta_def.name] = self._library.compile_model(model)
+            return self._library.compile_model(self._model_of(fused.body))
         except (LimitExceededError, InvalidSessionOptionError):  # the caller's matter: no other provider mends it
             raise
         except Exception as error:  # noqa: BLE001 - libraries raise what they like
-            return self._refused_nodes(graph, nodes, error)
-        return set()
+            return self._refusal_of(graph, nodes, error)
 
-    def _refused_nodes(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> set[int]:
-        """Those that are to blame for ``error``: of operators that it names, or that fail alone; else all."""
+    def _refusal_of(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> ClaimRefusal:
+        """Who is to blame for ``error``: nodes of operators that it names, or that fail alone; else all."""
         unknown = self._library.traits.unknown_operators(str(error)) & {
             each for node in nodes for each in _operators_in(node)
         }
-        refused = {node.index for node in nodes if not unknown.isdisjoint(_operators_in(node))}
+        refused = [node for node in nodes if not unknown.isdisjoint(_operators_in(node))]
         if refused:
-            self._unknown |= unknown
             names = ", ".join(sorted(f"{domain or 'ai.onnx'}:{name}" for domain, name in unknown))
-            self._refuse(f"{self.name} cannot compile the model as a whole: its library lacks {names}")
-            return refused
+            reason = f"{self.name} cannot compile the model as a whole: its library lacks {names}"
+            return ClaimRefusal(makes=tuple(map(_makes, refused)), reasons=(reason,), unknown=unknown)
         reason = str(error) if isinstance(error, OrtpkgError) else self._compile_error(error)
         alone = self._failing_alone(graph, nodes) if len(nodes) > 1 else set()
         # What gives such values to a node inside cannot be tried alone: if nobody else is to blame, they are.
         alone = alone or {node.index for node in nodes if self._has_foreign_values(graph, node)}
+        refused = list(nodes)
         if alone and len(alone) < len(nodes):
             names = ", ".join(quoted(graph.node(index).name) for index in sorted(alone)[:_MOST_NAMES_SHOWN])
-            self._refuse(f"{reason}; it refuses {names}")
-            return alone
-        self._refuse(reason)
-        return {node.index for node in nodes}
+            reason = f"{reason}; it refuses {names}"
+            refused = [node for node in nodes if node.index in alone]
+        return ClaimRefusal(makes=tuple(map(_makes, refused)), reasons=(reason,), is_lasting=_is_about_the_model(error))
 
     def _failing_alone(self, graph: Graph, nodes: Sequence[Node]) -> set[int]:
         """Nodes whose kind (operator, version, types) the library does not compile even as a model of one node."""
@@ -230,6 +277,10 @@ class NativeExecutionProvider(CompilingProvider):
         return "" if self._compiled else self._refusal_text()
 
     # --- compiling, keeping, loading ---------------------------------------------------------------------------------
+
+    def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
+        """As the claim left it, which asked the cache; a partition that another made asks it now."""
+        return self._compile(fused) if fused.node.name in self._claimed else super()._find_or_compile(fused)
 
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
         """Hands out what the claim compiled; a partition that another made is compiled now. May raise CompileError."""
@@ -348,6 +399,25 @@ def _type_of(graph: Graph, value: str) -> object:
             return found
         current = current.parent
     return None
+
+
+def fused_node_of(graph: Graph, nodes: Sequence[Node], meta: MetaDef, ep_name: str) -> FusedNode:
+    """What the nodes would be fused into, to be compiled and thrown away: the graph stays as it is."""
+    node = Node(
+        index=-1, name=meta.name, op_type=meta.name, domain=meta.domain, inputs=meta.inputs, outputs=meta.outputs
+    )
+    return FusedNode(node=node, body=partition_body(graph, nodes, meta, ep_name, takes_subgraphs=False))
+
+
+def _makes(node: Node) -> str:
+    """The first value that it makes, by which it is known in its graph."""
+    return next(filter(None, node.outputs), "")
+
+
+def _is_about_the_model(error: Exception) -> bool:
+    """Whether it would come again: not where memory ran out, a file could not be read, or a child process ended."""
+    is_passing = isinstance(error, OrtpkgError | MemoryError | OSError) or "alloc" in str(error).lower()
+    return not is_passing and getattr(error, "kind", "") not in ("MemoryError", "OSError")
 
 
 def _operator(node: Node) -> Operator:

@@ -116,7 +116,12 @@ def create_session_state(
         raise
     if explains_cache:
         ep_context = replace(ep_context, enable=False, only_explains_cache=True)
-    ep_context = replace(ep_context, judged=judged_contexts)
+    ep_context = replace(
+        ep_context,
+        judged=judged_contexts,
+        wait_limit_s=options.timeout_s,
+        check_cancelled=options.check_not_cancelled,
+    )
     engine = SessionGraphEngine(options)
     for provider in providers:
         provider.ep_context = ep_context
