@@ -21,7 +21,7 @@ from ortpkg.cli import interrupts, streams
 from ortpkg.cli.help import examples_text, print_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
-from ortpkg.cli.settings import Settings, read_settings
+from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults
 from ortpkg.errors import ExitCode, OrtpkgError, PackageError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.planned_files import Rehearsed
@@ -56,6 +56,7 @@ COMMANDS: dict[str, str] = {
     "quarantine": "ortpkg.cli.quarantine",
     "devices": "ortpkg.cli.devices",
     "doctor": "ortpkg.cli.doctor",
+    "settings": "ortpkg.cli.settings_command",
 }
 
 _EXIT_CODES: dict[int, str] = {
@@ -72,13 +73,6 @@ _EXIT_CODES: dict[int, str] = {
 #: A bug of ours (EX_SOFTWARE of sysexits.h): no other failure ends with it.
 INTERNAL_ERROR = 70
 
-#: Setting (of a file or the environment) → the commands whose option of that name has it as its default.
-_SETTINGS_OF = {
-    "policy": ("select", "run"),
-    "backend": ("select", "run", "cache"),
-    "trust": ("run", "bench", "cache"),
-    "threads": ("run", "bench"),
-}
 #: What can stand before a command.
 _GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
 _HELP_FLAGS = frozenset({"--help", "-h"})
@@ -130,16 +124,18 @@ def _call(words: Sequence[str], output: Output) -> int:
             f"there is no command {quoted(called)}{did_you_mean(called, COMMANDS)}; see ortpkg --help", output
         )
     wants_one = called in COMMANDS and not is_completion and _is_global(words, called)
-    application = typer.main.get_command(_application([called] if wants_one and called else list(COMMANDS)))
     try:
-        defaults = _defaults(called, words, output) if wants_one and called else {}
+        defaults = option_defaults(called, words, output) if wants_one and called else NO_DEFAULTS
     except UsageError as error:
         return _wrong_usage(str(error), output)
+    names = [called] if wants_one and called else list(COMMANDS)
+    application = typer.main.get_command(_application(names, defaults))
+    default_map = {called: dict(defaults.values)} if called else {}
     if is_completion:
         application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
     try:
         # typer's own way of running a command prints errors as it likes, and ends with 1 where a reader has gone.
-        with application.make_context("ortpkg", list(words), default_map=defaults) as context:
+        with application.make_context("ortpkg", list(words), default_map=default_map) as context:
             application.invoke(context)
     except typer.Exit as error:
         return error.exit_code
@@ -152,31 +148,6 @@ def _call(words: Sequence[str], output: Output) -> int:
             raise BrokenPipeError from error
         raise
     return ExitCode.DONE
-
-
-def _defaults(called: str, words: Sequence[str], output: Output) -> dict[str, dict[str, Any]]:
-    """Command → option → its default, as the user's settings have it. Trust that comes from there is said."""
-    names = [name for name, commands in _SETTINGS_OF.items() if called in commands]
-    if not names or not {"--help", "-h"}.isdisjoint(words):
-        return {}
-    settings = read_settings()
-    stated = {name: value for name in names if (value := getattr(settings, name)) is not None}
-    if "policy" in stated and not any(word.split("=")[0] == "--policy" for word in words):
-        stated["policy"] = _policy_of(settings)
-    if stated.get("trust") and {"--trust", "--no-trust", "--quiet", "-q"}.isdisjoint(words):
-        output.note(f"the package is trusted, as {settings.sources['trust']} says")
-    return {called: stated}
-
-
-def _policy_of(settings: Settings) -> str:
-    """The policy that the settings name; UsageError, which says where they do, for one that nobody knows."""
-    from ortpkg.selection.policies import policy_named  # only where a setting names one
-
-    assert settings.policy is not None
-    try:
-        return policy_named(settings.policy)
-    except UsageError as error:
-        raise UsageError(f"{settings.sources['policy']}: {error}") from error
 
 
 def _without_help_command(words: Sequence[str]) -> list[str]:
@@ -210,7 +181,7 @@ def _wrong_usage(message: str, output: Output) -> int:
     return ExitCode.USAGE
 
 
-def _application(names: Sequence[str]) -> typer.Typer:
+def _application(names: Sequence[str], defaults: OptionDefaults) -> typer.Typer:
     application = typer.Typer(
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -219,7 +190,7 @@ def _application(names: Sequence[str]) -> typer.Typer:
     application.callback()(_global_options)
     for name in names:
         function = importlib.import_module(COMMANDS[name]).command
-        application.command(name, epilog=examples_text(name))(_with_typed_exit(function))
+        application.command(name, epilog=examples_text(name))(_with_typed_exit(function, defaults))
     return application
 
 
@@ -251,7 +222,7 @@ def _global_options(
     configure(is_quiet=quiet, is_colorless=no_color)
 
 
-def _with_typed_exit(function: Callable[..., Any]) -> Callable[..., None]:
+def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> Callable[..., None]:
     """``function``, with every error of ours printed and turned into its exit code; never a traceback."""
 
     @functools.wraps(function)
@@ -259,7 +230,7 @@ def _with_typed_exit(function: Callable[..., Any]) -> Callable[..., None]:
         configure(is_quiet=quiet, is_colorless=no_color)
         output = Output(is_json=bool(options.get("as_json")) or options.get("output_format") == "json")
         try:
-            code = _run_typed(functools.partial(function, *arguments, **options), output)
+            code = _run_typed(functools.partial(function, *arguments, **options), output, defaults)
         except (KeyboardInterrupt, typer.Exit, typer.BadParameter, OutputError, BrokenPipeError):
             raise
         except Exception as error:
@@ -276,7 +247,7 @@ def _with_typed_exit(function: Callable[..., Any]) -> Callable[..., None]:
     return command
 
 
-def _run_typed(function: Callable[[], Any], output: Output) -> int:
+def _run_typed(function: Callable[[], Any], output: Output, defaults: OptionDefaults) -> int:
     try:
         return int(function() or 0)
     except Rehearsed as rehearsed:
@@ -291,7 +262,7 @@ def _run_typed(function: Callable[[], Any], output: Output) -> int:
             raise KeyboardInterrupt from error
         if isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and os.environ.get("ORTPKG_TRACEBACK")):
             raise
-        said = error if isinstance(error, OrtpkgError) else _refused_by_system(error)
+        said = defaults.located(error) if isinstance(error, OrtpkgError) else _refused_by_system(error)
         print_error(said, output)
         return said.exit_code
 

@@ -47,6 +47,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Machine": {
         "devices": "Show the machine's devices, and the EPs that can use them",
         "doctor": "Look for what keeps models from running well here",
+        "settings": "Show the settings that hold here, and where each comes from",
         "quarantine": "Show or lift the quarantine of variants that failed here",
     },
 }
@@ -97,6 +98,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cache": ("ortpkg cache why digits.ortpackage", "ortpkg cache clear --keep 2GiB"),
     "devices": ("ortpkg devices --facts", "ortpkg devices --export laptop.json"),
     "doctor": ("ortpkg doctor --markdown",),
+    "settings": ("ortpkg settings --json",),
 }
 _SHOWN_EXAMPLES = ("create", "validate", "select", "run", "devices")
 _OPTIONS = {

@@ -117,6 +117,24 @@ def user_config_file() -> Path:
     return Path(platformdirs.user_config_dir("ortpkg", appauthor=False)) / _FILE
 
 
+def project_config_file(folder: Path | None = None) -> Path | None:
+    """The project's file that counts in ``folder`` (the current one if left out); None where there is none.
+
+    UsageError where it cannot be read.
+    """
+    found = _project_table(folder)
+    return None if found is None else found[0]
+
+
+def setting_variable(name: str) -> str:
+    """The environment variable of a setting.
+
+    >>> setting_variable("policy")
+    'ORTPKG_POLICY'
+    """
+    return f"ORTPKG_{name.upper()}"
+
+
 def store_folder(settings: Settings) -> Path | None:
     """The folder that packages are to be kept in, as somebody chose it; None: nobody did."""
     return settings.store
@@ -125,7 +143,7 @@ def store_folder(settings: Settings) -> Path | None:
 def _all_sources(folder: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """(where, name → value), what counts more first."""
     for name, setting in _SETTINGS.items():
-        variable = f"ORTPKG_{name.upper()}"
+        variable = setting_variable(name)
         if stated := os.environ.get(variable):
             yield variable, {name: _value(name, setting, stated, Path.cwd(), variable)}
     project = _project_table(folder)
@@ -190,7 +208,7 @@ def _checked(table: Mapping[str, Any], file: Path, *, is_project: bool) -> dict[
         if is_project and setting.is_personal:
             raise UsageError(
                 f"{quoted(file)}: {name} is not for a project's file, which may come from anybody: "
-                f"write it to {quoted(user_config_file())}, or set ORTPKG_{name.upper()}"
+                f"write it to {quoted(user_config_file())}, or set {setting_variable(name)}"
             )
         values[name] = _value(name, setting, value, file.parent, quoted(file))
     return values

@@ -74,6 +74,14 @@ class UsageError(OrtpkgError, RuntimeError, ValueError):
     exit_code = ExitCode.USAGE
 
 
+class UnknownBackendError(UsageError):
+    """There is no backend of that name, here or anywhere. ``backend``: the name."""
+
+    def __init__(self, message: str, *, backend: str) -> None:
+        super().__init__(message)
+        self.backend = backend
+
+
 class ProfileError(UsageError):
     """A machine profile cannot be read, or is not one.
 

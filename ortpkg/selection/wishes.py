@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
-from ortpkg.errors import UsageError, quoted
+from ortpkg.errors import UnknownBackendError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.frozen import EMPTY
 from ortpkg.selection.limits import NO_LIMITS, Limits
@@ -99,13 +99,14 @@ def ep_named(text: str, named: Collection[str]) -> str:
 def backend_named(text: str, ep_devices: Iterable[EpDevice]) -> str:
     """The backend of that name: one of ours, whether or not it is here, or one that has an EP device here.
 
-    Raises UsageError with the list for a name that nobody knows.
+    Raises UnknownBackendError with the list for a name that nobody knows.
     """
     from ortpkg.providers.plugins import BUILT_IN_BACKENDS  # only where somebody names a backend
 
     known = list(dict.fromkeys(("auto", *BUILT_IN_BACKENDS, *(each.backend for each in ep_devices))))
     if text not in known:
-        raise UsageError(
-            f"there is no backend {quoted(text)}{did_you_mean(text, known)}; known are: {', '.join(known)}"
+        raise UnknownBackendError(
+            f"there is no backend {quoted(text)}{did_you_mean(text, known)}; known are: {', '.join(known)}",
+            backend=text,
         )
     return text

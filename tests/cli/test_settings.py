@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from ortpkg.api.model_variant import ModelVariant
+from ortpkg.cli import settings_command
 from ortpkg.cli.app import run
-from ortpkg.cli.settings import read_settings, store_folder, user_config_file
+from ortpkg.cli.setting_defaults import COMMANDS_OF
+from ortpkg.cli.settings import Settings, read_settings, setting_variable, store_folder, user_config_file
+from ortpkg.cli.settings_command import _DEFAULTS, _OTHER_VARIABLES
 from ortpkg.errors import UsageError
 from ortpkg.session.options import SessionOptions
 from tests.cli.conftest import DIGITS, RunCommand
@@ -216,3 +221,82 @@ def test_a_policy_that_nobody_knows_is_told_with_where_it_stands(
     where = str(project / file) if file else "ORTPKG_POLICY"
     assert (done.code, f"{where}: there is no policy 'prefr-npu'; did you mean" in done.err) == (2, True)
     assert ortpkg("select", DIGITS, "--policy", "prefer-cpu").code == 0
+
+
+@pytest.mark.parametrize("command", ["select", "run", "settings"])
+@pytest.mark.parametrize("file", ["ortpkg.toml", ""])
+def test_a_backend_that_nobody_knows_is_told_with_where_it_stands(
+    ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch, file: str, command: str
+) -> None:
+    if file:
+        (project / file).write_text('backend = "opnvino"\n', encoding="utf-8")
+    else:
+        monkeypatch.setenv("ORTPKG_BACKEND", "opnvino")
+    done = ortpkg(command, *([] if command == "settings" else [DIGITS]))
+    where = str(project / file) if file else "ORTPKG_BACKEND"
+    assert done.code == 2
+    assert f"error: {where}: there is no backend 'opnvino' (did you mean 'openvino'?); known are: auto" in done.err
+
+
+def test_a_backend_that_the_command_line_names_is_not_the_settings_fault(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_BACKEND", "embedded")
+    assert "error: there is no backend 'opnvino'" in ortpkg("select", DIGITS, "--backend=opnvino").err
+
+
+def test_settings_shows_each_value_and_where_it_comes_from(
+    ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own("threads = 2\ntrust = true\n")
+    (project / "ortpkg.toml").write_text('policy = "prefer_NPU"\n', encoding="utf-8")
+    monkeypatch.setenv("ORTPKG_BACKEND", "embedded")
+    monkeypatch.setenv("ORTPKG_PROVIDERS", "cpu")
+
+    told = ortpkg("settings", "--json").json
+
+    assert {each["name"]: (each["value"], each["source"]) for each in told["settings"]} == {
+        "policy": ("prefer_NPU", str(project / "ortpkg.toml")),
+        "backend": ("embedded", "ORTPKG_BACKEND"),
+        "trust": (True, str(user_config_file())),
+        "threads": (2, str(user_config_file())),
+        "store": (None, None),
+    }
+    assert told["settings"][1]["commands"] == ["select", "run", "cache"]
+    assert told["places"]["project_file"] == str(project / "ortpkg.toml")
+    assert told["places"]["user_file"] == str(user_config_file())
+    assert told["variables"]["ORTPKG_PROVIDERS"] == "cpu"
+    lines = [line.split() for line in ortpkg("settings").out.splitlines()]
+    assert ["backend", "embedded", "ORTPKG_BACKEND", "--backend", "of", "select,", "run,", "cache"] in lines
+    assert ["store", "none", "default"] in lines
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("ORTPKG_POLICY", "fast", "ORTPKG_POLICY: there is no policy 'fast'"),
+        ("ORTPKG_PROVIDERS", ",", "ORTPKG_PROVIDERS is ','; it must be names"),
+        ("ORTPKG_PROBE_TIMEOUT", "soon", "ORTPKG_PROBE_TIMEOUT is 'soon'; it must be a number of seconds"),
+    ],
+)
+def test_settings_tells_what_is_wrong_with_the_variable(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    done = ortpkg("settings")
+    assert (done.code, message in done.err) == (2, True)
+
+
+def test_settings_warns_of_a_variable_that_says_nothing(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORTPKG_POLCY", "prefer-npu")
+    done = ortpkg("settings")
+    assert done.code == 0
+    assert "ORTPKG_POLCY, which says nothing to ortpkg (did you mean 'ORTPKG_POLICY'?)" in done.err
+
+
+def test_every_setting_and_every_variable_of_the_code_is_known_to_settings() -> None:
+    assert set(_DEFAULTS) == set(COMMANDS_OF) == {each.name for each in fields(Settings)} - {"sources"}
+    named = {setting_variable(name) for name in COMMANDS_OF} | set(_OTHER_VARIABLES) | {"_ORTPKG_COMPLETE"}
+    folder = Path(settings_command.__file__).parents[1]
+    texts = [path.read_text(encoding="utf-8") for path in folder.rglob("*.py")]
+    assert {name for text in texts for name in re.findall(r'"(_?ORTPKG_[A-Z_]+)"', text)} <= named

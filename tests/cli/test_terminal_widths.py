@@ -56,6 +56,7 @@ TABLES: dict[str, list[str]] = {
     "run": ["run {long} -i x={inputs} --backend embedded"],
     "run_results": ["run {digits} --backend embedded"],
     "selection_table": ["select {long} {digits} --profile rtx-workstation --profile plain-server"],
+    "settings_command": ["settings"],
     "slim": ["slim {long} --device cpu -o {new}"],
     "unpack": ["unpack {packed} --list"],
 }

@@ -1,0 +1,123 @@
+"""``ortpkg settings``: what holds where a command line says nothing, and who says so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ortpkg.benchmarking.state_directory import STATE_ENVIRONMENT, state_directory
+from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.rendering import Column, Output
+from ortpkg.cli.setting_defaults import COMMANDS_OF, OptionDefaults, checked_policy
+from ortpkg.cli.settings import (
+    CONFIG_ENVIRONMENT,
+    Settings,
+    project_config_file,
+    read_settings,
+    setting_variable,
+    user_config_file,
+)
+from ortpkg.devices.fact_cache import cache_directory
+from ortpkg.errors import ExitCode, UnknownBackendError
+from ortpkg.isolation.backend_probe import RETRY_VARIABLE, TIMEOUT_VARIABLE, probe_timeout_s
+from ortpkg.names import did_you_mean
+from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE
+from ortpkg.providers.plugins import installed_plugins
+from ortpkg.selection.wishes import backend_named
+
+#: What commands do where nobody says anything: the value, and how people call it.
+_DEFAULTS: Mapping[str, tuple[str | bool | None, str]] = {
+    "policy": ("default", "default"),
+    "backend": ("auto", "auto"),
+    "trust": (False, "no"),
+    "threads": (None, "one per CPU"),
+    "store": (None, "none"),
+}
+_PROVIDERS_VARIABLE = "ORTPKG_PROVIDERS"
+#: Variables of ours that are no settings.
+_OTHER_VARIABLES: tuple[str, ...] = (
+    *("ORTPKG_CACHE_DIR", STATE_ENVIRONMENT, CONFIG_ENVIRONMENT, "ORTPKG_PYTHON", _PROVIDERS_VARIABLE),
+    *(EMULATED_DEVICES_VARIABLE, TIMEOUT_VARIABLE, RETRY_VARIABLE, "ORTPKG_TRACEBACK"),
+)
+
+
+def command(as_json: JsonOption = False) -> int:
+    """Show the settings that hold here, where each comes from, and the files, folders and variables that count.
+
+    Exit code 2 for a value that names nothing, with the file or the variable that says it.
+    """
+    output = Output(is_json=as_json)
+    settings = read_settings()
+    _verify(settings)
+    variables = {name: value for name in _OTHER_VARIABLES if (value := os.environ.get(name))}
+    if as_json:
+        rows = [_as_json(name, settings) for name in COMMANDS_OF]
+        output.json("settings", {"settings": rows, "places": _places(), "variables": variables})
+    else:
+        _print(settings, variables, output)
+    known = (*_OTHER_VARIABLES, *(setting_variable(name) for name in COMMANDS_OF))
+    for name in sorted(name for name in os.environ if name.startswith("ORTPKG_") and name not in known):
+        output.warning(f"the environment has {name}, which says nothing to ortpkg{did_you_mean(name, known)}")
+    return ExitCode.DONE
+
+
+def _verify(settings: Settings) -> None:
+    """UsageError for what is of the right kind, and names nothing that there is."""
+    if settings.policy is not None:
+        checked_policy(settings)
+    if settings.backend not in (None, "auto") and not installed_plugins():  # one would have to be asked for its name
+        try:
+            backend_named(settings.backend or "", ())
+        except UnknownBackendError as error:
+            raise OptionDefaults({}, settings.sources).located(error) from error
+    probe_timeout_s()
+    if os.environ.get(_PROVIDERS_VARIABLE):
+        from ortpkg.session.default_providers import stated_ep_names  # numpy and onnx: only where somebody says it
+
+        stated_ep_names()
+
+
+def _as_json(name: str, settings: Settings) -> dict[str, Any]:
+    value = getattr(settings, name)
+    return {
+        "name": name,
+        "value": _DEFAULTS[name][0] if value is None else value if isinstance(value, bool | int) else str(value),
+        "source": settings.sources.get(name),
+        "commands": list(COMMANDS_OF[name]),
+    }
+
+
+def _places() -> dict[str, str | None]:
+    """Where files lie, whether or not they are there; the project's only where it is."""
+    project = project_config_file()
+    return {
+        "project_file": None if project is None else str(project),
+        "user_file": str(user_config_file()),
+        "cache_directory": str(cache_directory()),
+        "state_directory": state_directory(),
+    }
+
+
+def _print(settings: Settings, variables: Mapping[str, str], output: Output) -> None:
+    columns = (Column("setting"), Column("value"), Column("from", wraps=16), Column("default of", drops=1, wraps=16))
+    output.table(columns, [_row(name, settings) for name in COMMANDS_OF], title="Settings")
+    output.line()
+    places = _places()
+    rows = [
+        ("the project's file", places["project_file"] or "none here or above"),
+        ("your own file", f"{places['user_file']}{'' if user_config_file().is_file() else ' (not there)'}"),
+        ("caches", places["cache_directory"]),
+        ("records", places["state_directory"]),
+    ]
+    output.table((Column("place"), Column("path", wraps=24)), rows, title="Places")
+    if variables:
+        output.line()
+        output.table((Column("variable"), Column("value", wraps=24)), list(variables.items()), title="Environment")
+
+
+def _row(name: str, settings: Settings) -> tuple[str, str, str, str]:
+    value = getattr(settings, name)
+    shown = _DEFAULTS[name][1] if value is None else ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    commands = ", ".join(COMMANDS_OF[name])
+    return name, shown, settings.sources.get(name, "default"), f"--{name} of {commands}" if commands else ""
