@@ -263,6 +263,7 @@ class ModelPackage:
             machine=machine,
             asked_memory=offer.asked_memory,
             operators=operator_evidence(offer),
+            package_version=self.info.version,
         )
         return select_by_policy(self.info, chosen, offer, request, log)
 

@@ -198,5 +198,10 @@ VERSION_FACT = "version"
 
 def version_of(variant: VariantInfo, package: PackageInfo) -> str | None:
     """The variant's version: its own where it states one, else the package's; None where nobody states any (K24)."""
+    return own_version(variant) or package.version
+
+
+def own_version(variant: VariantInfo) -> str | None:
+    """The version that the variant itself states; None where it is the package's."""
     own = variant.metadata.get(VERSION_FACT)
-    return own if isinstance(own, str) and own else package.version
+    return own if isinstance(own, str) and own else None

@@ -16,7 +16,7 @@ from ortpkg.graph.operator_scan import NOTHING, ModelOperators
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.quantities import nbytes_text
-from ortpkg.selection.limits import NO_LIMITS, Limits, has_value
+from ortpkg.selection.limits import NO_LIMITS, Limits, meets_condition, recorded_fact
 from ortpkg.selection.operators import OperatorEvidence, judge_operators
 from ortpkg.selection.variant_facts import PEAK_MEMORY_FACT, SIZE_FACT, peak_memory_of, precision_of, size_of
 from ortpkg.selection.verdict import ReasonCode
@@ -69,6 +69,7 @@ class FitContext:
         sizes: variant → bytes of its files, where the package does not record them.
         records: what was measured and what failed here; None where nothing was.
         operators: what models need and EP devices have; None where that is not looked at.
+        package_version: that of variants which state none of their own.
     """
 
     limits: Limits
@@ -78,6 +79,7 @@ class FitContext:
     sizes: Mapping[str, int]
     records: RecordIndex | None
     operators: OperatorEvidence | None = None
+    package_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,7 @@ def fit_context(
     records: SelectionRecords | None = None,
     asked_memory: Collection[HardwareDevice] = (),
     operators: OperatorEvidence | None = None,
+    package_version: str | None = None,
 ) -> FitContext | None:
     """The context of one selection; None where there is nothing that a variant's facts could be compared with.
 
@@ -145,6 +148,7 @@ def fit_context(
         sizes=sizes,
         records=index,
         operators=operators,
+        package_version=package_version,
     )
 
 
@@ -297,7 +301,7 @@ def _check_facts(variant: VariantInfo, context: FitContext) -> tuple[list[Reject
     """What limits say of the variant's facts: rejections in the order of the rules, and what could not be checked."""
     limits = context.limits
     unchecked: list[str] = []
-    rejections: list[Rejection] = [*_where_rejections(variant, limits)]
+    rejections: list[Rejection] = [*_where_rejections(variant, context)]
     if limits.max_size_nbytes is not None:
         size = _size_of(variant, context.sizes)
         if size is None:
@@ -315,13 +319,14 @@ def _check_facts(variant: VariantInfo, context: FitContext) -> tuple[list[Reject
     return rejections, unchecked
 
 
-def _where_rejections(variant: VariantInfo, limits: Limits) -> Iterator[Rejection]:
-    for key, value in limits.where:
+def _where_rejections(variant: VariantInfo, context: FitContext) -> Iterator[Rejection]:
+    for key, value in context.limits.where:
+        is_recorded, recorded = recorded_fact(variant, key, package_version=context.package_version)
         asked = f"{quoted(key)[1:-1]}={quoted(value)[1:-1]} was asked for"
-        if key not in variant.metadata:
+        if not is_recorded:
             yield ReasonCode.METADATA_MISMATCH, f"{asked}, and it records no {quoted(key)}"
-        elif not has_value(variant.metadata[key], value):
-            yield ReasonCode.METADATA_MISMATCH, f"{asked}; it records {quoted(_shown(variant.metadata[key]))}"
+        elif not meets_condition(key, recorded, value):
+            yield ReasonCode.METADATA_MISMATCH, f"{asked}; it records {quoted(_shown(recorded))}"
 
 
 def _shown(value: object) -> str:

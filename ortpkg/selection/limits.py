@@ -9,9 +9,10 @@ from typing import Any, TypedDict
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.package_info import VariantInfo
+from ortpkg.package.package_info import VERSION_FACT, VariantInfo, own_version
 from ortpkg.quantities import duration_text, nbytes_text, parse_duration_s, parse_nbytes
 from ortpkg.selection.variant_facts import PRECISIONS, Precision, words_of
+from ortpkg.versions import is_same_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +104,34 @@ def limits_of(
     )
 
 
-def check_where_keys(where: Iterable[tuple[str, str]], variants: Iterable[VariantInfo]) -> None:
-    """Raises UsageError for a key that no variant's metadata has, which is a typo."""
+def check_where_keys(
+    where: Iterable[tuple[str, str]], variants: Iterable[VariantInfo], *, package_version: str | None = None
+) -> None:
+    """Raises UsageError for a key that no variant's metadata has, which is a typo. A package's version counts."""
     known = dict.fromkeys(key for variant in variants for key in variant.metadata)
+    if package_version is not None:
+        known[VERSION_FACT] = None
     for key, _ in where:
         if key not in known:
             listed = ", ".join(quoted(each) for each in known) or "nothing"
             raise UsageError(
                 f"no variant records {quoted(key)} in its metadata{did_you_mean(key, known)}; recorded are: {listed}"
             )
+
+
+def recorded_fact(variant: VariantInfo, key: str, *, package_version: str | None = None) -> tuple[bool, object]:
+    """Whether something is recorded of a variant under ``key``, and what; its version may be the package's."""
+    if key == VERSION_FACT:
+        version = own_version(variant) or package_version
+        return version is not None, version
+    return key in variant.metadata, variant.metadata.get(key)
+
+
+def meets_condition(key: str, recorded: object, wanted: str) -> bool:
+    """Whether what is recorded under ``key`` is what was asked for; versions are compared as versions."""
+    if key == VERSION_FACT and isinstance(recorded, str):
+        return is_same_version(recorded, wanted.strip())
+    return has_value(recorded, wanted)
 
 
 def has_value(recorded: object, wanted: str) -> bool:

@@ -62,8 +62,8 @@ def make_request(
         policy: a name of ``policies.POLICIES``.
         device, ep, backend: filters in the caller's words; an EP may be an alias, and backend "auto" is any.
         provider_options: options of an execution provider, see :func:`provider_options_by_ep`.
-        evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory``, ``operators``: see
-            :class:`SelectionRequest`.
+        evidence: ``limits``, ``sizes``, ``records``, ``machine``, ``asked_memory``, ``operators``,
+            ``package_version``: see :class:`SelectionRequest`.
 
     Raises UsageError for an unknown policy, device, EP or backend, and for options of which it cannot be told whose.
     """
@@ -100,7 +100,7 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
     )
     limits = request.limits
     if limits.where:
-        check_where_keys(limits.where, component.variants)
+        check_where_keys(limits.where, component.variants, package_version=request.package_version)
     fit = fit_context(
         component.name,
         ordered,
@@ -109,6 +109,7 @@ def select_ep_devices(component: ComponentInfo, ordered: Sequence[EpDevice], req
         records=request.records,
         asked_memory=request.asked_memory,
         operators=request.operators,
+        package_version=request.package_version,
     )
     judges = Judges(component.variants, context, request.policy, fit)
     winner = judges.winner()

@@ -29,6 +29,7 @@ class Evidence(TypedDict, total=False):
     machine: str
     asked_memory: Collection[HardwareDevice]
     operators: OperatorEvidence | None
+    package_version: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class SelectionRequest:
         notes: what discovery could not find out; carried into the warnings.
         asked_memory: see :class:`~ortpkg.selection.machine.MachineOffer`.
         operators: what models need and EP devices have, beyond ONNX's own operators; None: not looked at.
+        package_version: the version of variants that state none of their own.
     """
 
     policy: Policy
@@ -67,6 +69,7 @@ class SelectionRequest:
     notes: tuple[str, ...] = ()
     asked_memory: Collection[HardwareDevice] = ()
     operators: OperatorEvidence | None = None
+    package_version: str | None = None
 
 
 def device_type_named(text: str) -> DeviceType:

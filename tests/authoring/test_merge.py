@@ -19,6 +19,7 @@ from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, DigestMismatchError, Severity
 from ortpkg.package.digests import check_digests, compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
+from ortpkg.selection.verdict import ReasonCode
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 
@@ -162,6 +163,31 @@ def test_variants_of_two_versions_keep_each_its_own(tmp_path: Path, make_model: 
     found = {name: version_of(each, ModelPackage(third).info) for name, each in variants.items()}
     assert found == {"gpu": "1.2", "cpu": "1.0", "npu": "1.1"}
     assert ModelPackage(third).select(profile="snapdragon-x-laptop", where={"version": "1.1"}).best is not None
+
+
+@pytest.mark.requirement("K24")
+@pytest.mark.parametrize(
+    ("asked", "found"), [("1.0", "old"), ("2.1", "new"), ("2.1.0", "new"), ("1", "old"), ("2", "")]
+)
+def test_a_variant_without_a_version_of_its_own_is_found_by_the_packages(
+    tmp_path: Path, make_model: ModelMaker, asked: str, found: str
+) -> None:
+    first = create(tmp_path / "new", [NewVariant.for_cpu(make_model("new"))], name="m", version="2.1").root
+    second = create(tmp_path / "old", [NewVariant.for_cpu(make_model("old"))], name="m", version="1.0").root
+    merge(first, second, notify=lambda _: None)
+
+    selection = ModelPackage(first).select(where={"version": asked})
+
+    assert ("" if selection.best is None else selection.best.variant.name) == found
+    assert all(asked in each.reason for each in selection.verdicts if each.code is ReasonCode.METADATA_MISMATCH)
+
+
+@pytest.mark.requirement("K24")
+def test_the_version_can_be_asked_for_where_only_the_package_states_one(tmp_path: Path, make_model: ModelMaker) -> None:
+    package = ModelPackage(create(tmp_path / "p", [NewVariant.for_cpu(make_model("cpu"))], version="1.0").root)
+    assert package.select(where={"version": "1.0"}).best is not None
+    reasons = {each.reason for each in package.select(where={"version": "1.1"}).verdicts}
+    assert "version=1.1 was asked for; it records '1.0'" in reasons
 
 
 @pytest.mark.requirement("K19")
