@@ -25,6 +25,7 @@ from ortpkg.authoring.checks.model_checks import (
     check_contexts,
     check_external_data,
     check_models,
+    check_onnx_operators,
     check_operators,
     check_overall_values,
 )
@@ -96,6 +97,9 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
         ),
     ),
     "operators": PackageCheck(check_operators, (model_rules.OPERATOR_UNKNOWN,)),
+    "ONNX's operators": PackageCheck(
+        check_onnx_operators, (model_rules.OPERATOR_UNDEFINED, model_rules.OPERATOR_DEPRECATED)
+    ),
     "agreement": PackageCheck(check_agreement, (model_rules.VALUES_DIFFER, model_rules.FIXED_DIMENSIONS_DIFFER)),
     "overall values": PackageCheck(check_overall_values, (model_rules.OVERALL_VALUES_OUTDATED,)),
     "cpu coverage": PackageCheck(check_cpu_coverage, (selection_rules.NO_CPU_VARIANT,)),
@@ -162,7 +166,14 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
 }
 """What is checked, in the order in which findings are listed."""
 
-_MODEL_CHECKS = ("external data", "models", "compiled contexts", "release reads models")
+_MODEL_CHECKS = (
+    "external data",
+    "models",
+    "compiled contexts",
+    "operators",
+    "ONNX's operators",
+    "release reads models",
+)
 """Those that mean something for a bare model."""
 
 

@@ -236,8 +236,9 @@ def print_findings(findings: Sequence[Finding], output: Output) -> None:
         style = "red" if finding.severity is Severity.ERROR else "yellow"
         where = f"{finding.document}#{finding.pointer}" if finding.pointer else finding.document
         target = f" for {finding.target}" if finding.target else ""
+        place = f"{where}: " if where else ""  # a bare model has no document
         output.line(
-            f"{finding.rule} {finding.severity.value}{target}: {where}: {finding.message}", style=style, hang="    "
+            f"{finding.rule} {finding.severity.value}{target}: {place}{finding.message}", style=style, hang="    "
         )
         if finding.remedy:
             output.line(f"    {finding.remedy}", hang="    ")

@@ -244,7 +244,7 @@ class _Reader:
         if domain not in scope.opset_imports:
             raise InvalidGraphError(
                 f"node {quoted(name or op_type)} is of domain {quoted(domain)}, "
-                f"whose version is not imported; imported are {quoted(', '.join(map(repr, scope.opset_imports)))}",
+                f"whose version is not imported; imported are {', '.join(map(quoted, scope.opset_imports))}",
                 node_name=name,
             )
         opset = scope.opset_imports[domain]

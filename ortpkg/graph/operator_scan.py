@@ -9,13 +9,13 @@ from __future__ import annotations
 import mmap
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ortpkg.graph.limits import ModelLimits
-from ortpkg.graph.wire_format import WireFormatError, fields
+from ortpkg.graph.wire_format import WireFormatError, fields, varint_at
 
 #: An operator: domain ("" for ONNX's own), name.
 Operator = tuple[str, str]
@@ -29,7 +29,7 @@ MICROSOFT_DOMAIN = "com.microsoft"
 _EP_CONTEXT: Operator = (MICROSOFT_DOMAIN, "EPContext")
 
 _MODEL_GRAPH, _MODEL_OPSET_IMPORT, _MODEL_FUNCTIONS = 7, 8, 25
-_OPSET_DOMAIN = 1
+_OPSET_DOMAIN, _OPSET_VERSION = 1, 2
 _GRAPH_NODE = 1
 _FUNCTION_NAME, _FUNCTION_NODE, _FUNCTION_OPSET_IMPORT, _FUNCTION_DOMAIN = 1, 7, 9, 10
 _NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN = 4, 5, 7
@@ -58,6 +58,14 @@ class ModelOperators:
 NOTHING = ModelOperators()
 
 
+class OnnxOperator(NamedTuple):
+    """An operator of ONNX's own domains as a model uses it; ``opset`` is None where its domain is not imported."""
+
+    domain: str
+    name: str
+    opset: int | None
+
+
 def operator_text(operator: Operator) -> str:
     """E.g. "com.acme:Frobnicate".
 
@@ -75,6 +83,14 @@ def scan_model_file(path: Path, *, limits: ModelLimits) -> ModelOperators | None
 def file_imports_only_onnx(path: Path, *, limits: ModelLimits) -> bool | None:
     """Whether the model at ``path`` imports ONNX's own domains alone, and so needs nothing; None as above."""
     return _of_file(path, limits, lambda data: _Outline.of(data).imports_only_onnx)
+
+
+def scan_onnx_operators(path: Path, *, limits: ModelLimits) -> tuple[OnnxOperator, ...] | None:
+    """ONNX's own operators in the model at ``path``, sorted; None where they cannot be told, as above.
+
+    All nodes are walked over, which takes as long as parsing them would.
+    """
+    return _of_file(path, limits, lambda data: tuple(sorted(_walked(data, _Outline.of(data), limits).onnx_operators)))
 
 
 def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) -> _T | None:
@@ -98,17 +114,25 @@ def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
     outline = _Outline.of(data)
     if outline.imports_only_onnx:
         return NOTHING
+    scan = _walked(data, outline, limits)
+    return ModelOperators(
+        operators=tuple(sorted(scan.operators - {_EP_CONTEXT})), context_sources=tuple(sorted(scan.sources))
+    )
+
+
+def _walked(data: memoryview, outline: _Outline, limits: ModelLimits) -> _Scan:
+    """The scan of a whole model, done."""
     functions: dict[Operator, list[_Span]] = {}
     for span in outline.functions:
         functions.setdefault(_defined_by(data, *span), []).append(span)
     scan = _Scan(data=data, limits=limits, functions=functions)
+    imports = _opsets(data, outline.imports) or {"": 1}  # as old as a model can be
     for span in outline.graphs:
-        scan.read_nodes(*span, _GRAPH_NODE)
+        scan.read_nodes(*span, _GRAPH_NODE, imports)
     while scan.to_read:
-        scan.read_nodes(*scan.to_read.pop(), _FUNCTION_NODE)
-    return ModelOperators(
-        operators=tuple(sorted(scan.operators - {_EP_CONTEXT})), context_sources=tuple(sorted(scan.sources))
-    )
+        span = scan.to_read.pop()
+        scan.read_nodes(*span, _FUNCTION_NODE, _opsets(data, _imports_of_function(data, *span)))
+    return scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +141,7 @@ class _Outline:
 
     graphs: tuple[_Span, ...]
     functions: tuple[_Span, ...]
+    imports: tuple[_Span, ...]
     imports_only_onnx: bool
 
     @classmethod
@@ -131,12 +156,12 @@ class _Outline:
         is_plain = all(_domain_of_import(data, *span) in ONNX_DOMAINS for span in imports) and not any(
             _imports_foreign(data, *span) for span in functions
         )
-        return cls(graphs=tuple(graphs), functions=tuple(functions), imports_only_onnx=is_plain)
+        return cls(graphs=tuple(graphs), functions=tuple(functions), imports=tuple(imports), imports_only_onnx=is_plain)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Scan:
-    """One walk over the nodes of a model; gathers the foreign ones.
+    """One walk over the nodes of a model; gathers the foreign operators, and those of ONNX with their opsets.
 
     Attributes:
         functions: operator that the model defines → where; those of one name differ in their overload only.
@@ -149,10 +174,11 @@ class _Scan:
     called: set[Operator] = field(default_factory=set)
     to_read: list[_Span] = field(default_factory=list)
     operators: set[Operator] = field(default_factory=set)
+    onnx_operators: set[OnnxOperator] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
     node_count: int = 0
 
-    def read_nodes(self, start: int, stop: int, node_field: int) -> None:
+    def read_nodes(self, start: int, stop: int, node_field: int, opsets: Mapping[str, int]) -> None:
         """The nodes of a graph or a function, and of the graphs inside them; no recursion."""
         waiting = [(start, stop, node_field, 0)]
         while waiting:
@@ -161,9 +187,9 @@ class _Scan:
                 raise WireFormatError(f"graphs are nested deeper than {self.limits.subgraph_depth} levels")
             for number, _, body, end in fields(self.data, start, stop):
                 if number == wanted and body >= 0:
-                    waiting += ((*span, _GRAPH_NODE, depth + 1) for span in self._read_node(body, end))
+                    waiting += ((*span, _GRAPH_NODE, depth + 1) for span in self._read_node(body, end, opsets))
 
-    def _read_node(self, start: int, stop: int) -> list[_Span]:
+    def _read_node(self, start: int, stop: int, opsets: Mapping[str, int]) -> list[_Span]:
         """Counts the node in; returns its sub-graphs."""
         self.node_count += 1
         if self.node_count > self.limits.node_count:
@@ -185,6 +211,9 @@ class _Scan:
             return subgraphs
         if domain not in ONNX_DOMAINS:
             self.operators.add((domain, op_type))
+        else:
+            plain = _plain(domain)
+            self.onnx_operators.add(OnnxOperator(plain, op_type, opsets.get(plain)))
         if (domain, op_type) == _EP_CONTEXT:
             self.sources.add(self._source(attributes))
         return subgraphs
@@ -222,10 +251,34 @@ def _defined_by(data: memoryview, start: int, stop: int) -> Operator:
 
 
 def _imports_foreign(data: memoryview, start: int, stop: int) -> bool:
-    return any(
-        number == _FUNCTION_OPSET_IMPORT and body >= 0 and _domain_of_import(data, body, end) not in ONNX_DOMAINS
+    return any(_domain_of_import(data, *span) not in ONNX_DOMAINS for span in _imports_of_function(data, start, stop))
+
+
+def _imports_of_function(data: memoryview, start: int, stop: int) -> list[_Span]:
+    return [
+        (body, end)
         for number, _, body, end in fields(data, start, stop)
-    )
+        if number == _FUNCTION_OPSET_IMPORT and body >= 0
+    ]
+
+
+def _opsets(data: memoryview, imports: Iterable[_Span]) -> dict[str, int]:
+    """Domain → the version that is imported; of two, the later counts."""
+    return {_plain(_domain_of_import(data, *span)): _version_of_import(data, *span) for span in imports}
+
+
+def _version_of_import(data: memoryview, start: int, stop: int) -> int:
+    versions = [
+        varint_at(data, field_start, end)
+        for number, field_start, body, end in fields(data, start, stop)
+        if number == _OPSET_VERSION and body < 0
+    ]
+    return versions[-1] if versions else 0
+
+
+def _plain(domain: str) -> str:
+    """ONNX's main domain has two names."""
+    return "" if domain == "ai.onnx" else domain
 
 
 def _domain_of_import(data: memoryview, start: int, stop: int) -> str:

@@ -124,6 +124,14 @@ def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, 
         yield number, field_start, body, position
 
 
+def varint_at(data: memoryview, field_start: int, stop: int) -> int:
+    """The number in a field of wire type 0 that starts at ``field_start``. WireFormatError for another type."""
+    key, position = _read_varint(data, field_start, stop)
+    if key & 7 != _VARINT:
+        raise WireFormatError(f"the field at byte {field_start} is no number")
+    return _read_varint(data, position, stop)[0]
+
+
 def _read_varint(data: memoryview, position: int, stop: int) -> tuple[int, int]:
     value = shift = 0
     for offset in range(position, min(position + _LONGEST_VARINT, stop)):

@@ -321,7 +321,8 @@ class _ComponentReader:
         tokens = ("variants", name)
         if self._rules.portable_names and (reason := why_not_a_name(name)):
             message = f"variant {quoted(name)} {reason}"
-            remedy = "use a name that every operating system allows; variant_directory may name another folder"
+            folder = "may name another folder" if declared is None else "may stay as it is"
+            remedy = f"use a name that every operating system allows; variant_directory {folder}"
             pointer = source.pointer + json_pointer(*tokens)
             self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=pointer, remedy=remedy)
             return None

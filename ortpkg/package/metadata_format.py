@@ -314,7 +314,8 @@ class _ComponentReader:
         if folder != OWN_FOLDER and (reason := why_not_a_name(folder)):
             what = "model_id" if model_id else "variant"
             message = f"{what} {quoted(model_id or name)} {reason}"
-            remedy = "use a name that every operating system allows, or name the folder in model_id"
+            otherwise = "" if model_id else ", or name the folder in model_id"
+            remedy = f"use a name that every operating system allows{otherwise}"
             self._found.add(PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy)
             return None
         place = resolve_model(

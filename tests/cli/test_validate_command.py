@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import onnx.parser
 import pytest
 
 from ortpkg.authoring.rule_registry import RULES
@@ -175,3 +176,13 @@ def test_explain_suggests_a_rule_for_a_mistyped_one(ortpkg: RunCommand) -> None:
     done = ortpkg("explain", "OTR101")
     assert done.code == 2
     assert "there is no rule 'OTR101' (did you mean 'ORT101'?)" in done.err
+
+
+def test_operators_of_a_bare_model_are_looked_at(ortpkg: RunCommand, tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17, "com.acme" : 1]> g (float[1] x) => (float[1] y) { %s }'
+    path = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(text % "a = NoSuchOp(x) y = com.acme.Frob(a)"), path)
+    done = ortpkg("validate", path)
+    assert done.code == 4
+    assert "has no definition of 'ai.onnx:NoSuchOp' of opset 17" in done.out + done.err
+    assert "needs the operator 'com.acme:Frob', which no known library has" in done.out + done.err

@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from ortpkg.graph.limits import ModelLimits
-from ortpkg.graph.operator_scan import ModelOperators, operator_text, scan_model, scan_model_file
+from ortpkg.graph.operator_scan import ModelOperators, operator_text, scan_model, scan_model_file, scan_onnx_operators
 from ortpkg.graph.wire_format import WireFormatError
 from tests.graph.model_factories import parse
 
@@ -73,6 +73,33 @@ def test_functions_count_where_they_are_called_and_nowhere_else() -> None:
         unused (v) => (w) { w = com.acme.Unreached(v) }"""
     )
     assert needs(model).operators == (("com.acme", "Reached"),)
+
+
+def test_each_operator_of_onnx_has_the_opset_of_the_place_where_it_stands(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["ai.onnx" : 21, "local" : 1]>
+        g (float[4] x, bool c) => (float[4] y) {
+          a = local.once(x)
+          y = If (c) <then_branch = t () => (float[4] p) { p = Gelu(a) },
+                      else_branch = e () => (float[4] q) { q = ai.onnx.ml.Scaler(a) }>
+        }
+        <domain: "local", opset_import: ["" : 17]>
+        once (v) => (w) { w = Gelu(v) }
+        <domain: "local", opset_import: ["" : 9]>
+        never (v) => (w) { w = Abs(v) }"""
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    assert scan_onnx_operators(path, limits=LIMITS) == (
+        ("", "Gelu", 17),
+        ("", "Gelu", 21),
+        ("", "If", 21),
+        ("ai.onnx.ml", "Scaler", None),
+    )
+    del model.opset_import[:]
+    path.write_bytes(model.SerializeToString())
+    assert ("", "If", 1) in (scan_onnx_operators(path, limits=LIMITS) or ())
+    assert scan_onnx_operators(tmp_path / "absent.onnx", limits=LIMITS) is None
 
 
 @pytest.mark.requirement("E10", "E35")

@@ -323,3 +323,11 @@ def test_the_known_keys_are_those_of_the_schemas() -> None:
     assert frozenset(load_schema("component_manifest")["properties"]) == MANIFEST_KEYS
     assert frozenset(body["properties"]) == COMPONENT_KEYS
     assert frozenset(body["$defs"]["variant"]["properties"]) == VARIANT_KEYS
+
+
+@pytest.mark.parametrize(("body", "hint"), [({}, "may name another folder"), ({"variant_directory": "v"}, "may stay")])
+def test_a_name_that_no_folder_can_have_is_refused_with_what_to_do_about_it(
+    write_package: WritePackage, body: dict[str, str], hint: str
+) -> None:
+    (found,) = check_package(write_package(package({"executor_info": {"ort": {}}} | body, name="con") | {"v/x": ""}))[1]
+    assert (found.rule, hint in found.remedy) == ("ORT008", True)

@@ -328,6 +328,15 @@ def test_refuses_variant_names_that_are_no_folder_names(write_package: WritePack
     assert "name the folder in model_id" in found
 
 
+def test_a_model_id_that_no_folder_can_have_is_not_told_to_be_moved_to_the_model_id(
+    write_package: WritePackage,
+) -> None:
+    files = {**package(), "models/c/metadata.json": metadata(v={"model_id": "con"})}
+    found = one_finding(write_package(files))
+    assert "model_id 'con' " in found
+    assert "(use a name that every operating system allows)" in found
+
+
 def test_refuses_a_model_id_that_leads_out(write_package: WritePackage) -> None:
     assert "model_id '..' leads out of its folder" in one_finding(write_package(package(v={"model_id": ".."})))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -20,7 +20,8 @@ from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_signature import ValueSignature
-from ortpkg.graph.operator_scan import operator_text, scan_model_file
+from ortpkg.graph.operator_scan import OnnxOperator, operator_text, scan_model_file, scan_onnx_operators
+from ortpkg.graph.schemas import OperatorState, first_opset, operator_state
 from ortpkg.package.findings import finding, listed
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import ValueInfo, VariantInfo
@@ -29,6 +30,7 @@ from ortpkg.package.rules import Rule
 from ortpkg.providers.operator_support import is_public_operator
 
 _LIMITS = ModelLimits()
+_MOST_NAMED = 5
 
 
 def check_models(package: CheckedPackage) -> Iterator[Finding]:
@@ -90,6 +92,43 @@ def check_operators(package: CheckedPackage) -> Iterator[Finding]:
             what = f"{'operators' if len(unknown) > 1 else 'operator'} {listed(unknown)}"
             message = f"the model of variant {quoted(variant.name)} needs the {what}, which no known library has"
             yield of_variant(model_rules.OPERATOR_UNKNOWN, variant, message)
+
+
+def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
+    """Each of ONNX's own operators is defined in the opset that its model imports, and still in use there.
+
+    What a newer onnx may define cannot be told; a plug-in EP, which the variant names, may have operators of its own.
+    """
+    for variant, model in _models(package):
+        ep = stated_ep(variant.constraints.ep)
+        if ep is not None and not is_known_ep(ep):
+            continue
+        used = scan_onnx_operators(model.path, limits=_LIMITS) or ()
+        undefined = [
+            f"{_named(each)}{_newer(each)}" for each in used if operator_state(*each) is OperatorState.UNDEFINED
+        ]
+        if undefined:
+            message = f"the model of variant {quoted(variant.name)} has no definition of {_some(undefined)}"
+            yield of_variant(model_rules.OPERATOR_UNDEFINED, variant, message)
+        deprecated = [_named(each) for each in used if operator_state(*each) is OperatorState.DEPRECATED]
+        if deprecated:
+            message = f"the model of variant {quoted(variant.name)} has {_some(deprecated)}, deprecated there"
+            yield of_variant(model_rules.OPERATOR_DEPRECATED, variant, message)
+
+
+def _named(operator: OnnxOperator) -> str:
+    name = quoted(operator_text((operator.domain, operator.name)))
+    return f"{name} of a domain that is not imported" if operator.opset is None else f"{name} of opset {operator.opset}"
+
+
+def _newer(operator: OnnxOperator) -> str:
+    first = first_opset(operator.domain, operator.name)
+    return f" (ONNX has it from opset {first} on)" if first is not None and (operator.opset or first) < first else ""
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _MOST_NAMED
+    return f"{', '.join(texts[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
 
 
 def check_agreement(package: CheckedPackage) -> Iterator[Finding]:

@@ -123,6 +123,24 @@ OPERATOR_UNKNOWN = Rule(
     example="a node of com.acme:Frobnicate in a variant of CPUExecutionProvider",
     severity=Severity.WARNING,
 )
+OPERATOR_UNDEFINED = Rule(
+    id="ORT116",
+    title="ONNX defines each of its operators in the opset that the model imports",
+    explanation=(
+        "The model uses an operator of ONNX's own domains that the opset which it imports does not have, because it is "
+        "newer, was taken out, or is no operator of ONNX; or it does not import the domain. No runtime loads it."
+    ),
+    remedy="export the model with an opset that has the operator, or correct the operator's name and domain",
+    example="a node Gelu in a model that imports opset 17: ONNX has Gelu from opset 20 on",
+)
+OPERATOR_DEPRECATED = Rule(
+    id="ORT117",
+    title="No operator is one that the opset deprecates",
+    explanation="The opset that the model imports has taken the operator out of use: onnxruntime refuses the model.",
+    remedy="export the model again, or with an older opset",
+    example="a node Upsample in a model that imports opset 10: use Resize",
+    severity=Severity.WARNING,
+)
 VALUES_DIFFER = Rule(
     id="ORT120",
     title="Variants of a component have the same inputs and outputs",
@@ -164,6 +182,8 @@ MODEL_RULES: tuple[Rule, ...] = (
     CONTEXT_WITHOUT_MAIN,
     CONTEXT_SOURCE,
     OPERATOR_UNKNOWN,
+    OPERATOR_UNDEFINED,
+    OPERATOR_DEPRECATED,
     VALUES_DIFFER,
     FIXED_DIMENSIONS_DIFFER,
     OVERALL_VALUES_OUTDATED,

@@ -283,6 +283,16 @@ MODEL_CASES = (
         message="the model of variant 'gpu' needs the operator 'com.acme:Identity', which no known library has",
     ),
     RuleCase(
+        rule=model_rules.OPERATOR_UNDEFINED,
+        change=_file("gpu/model.onnx", model(operator="Gelu")),
+        message="'gpu' has no definition of 'ai.onnx:Gelu' of opset 17 (ONNX has it from opset 20 on)",
+    ),
+    RuleCase(
+        rule=model_rules.OPERATOR_DEPRECATED,
+        change=_file("gpu/model.onnx", model(operator="Upsample")),
+        message="the model of variant 'gpu' has 'ai.onnx:Upsample' of opset 17, deprecated there",
+    ),
+    RuleCase(
         rule=model_rules.VALUES_DIFFER,
         change=_file("gpu/model.onnx", model("(float16[n, 4] x) => (float16[n, 4] y)")),
         message="variant 'gpu' differs from 'cpu': input 'x' has the type 'tensor(float16)'",

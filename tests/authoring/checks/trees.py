@@ -26,11 +26,13 @@ NBYTES = 16
 """Of each tensor in external data."""
 
 
-def model(signature: str = SIGNATURE, *, ir_version: int = 9, opset: int = 17, domain: str = "") -> bytes:
-    """y = Identity(x), of ONNX's domain or another one."""
+def model(
+    signature: str = SIGNATURE, *, ir_version: int = 9, opset: int = 17, domain: str = "", operator: str = "Identity"
+) -> bytes:
+    """y = Identity(x), or another operator, of ONNX's domain or another one."""
     imports = f'["" : {opset}, "{domain}" : 1]' if domain else f'["" : {opset}]'
-    operator = f"{domain}.Identity" if domain else "Identity"
-    text = f"<ir_version: {ir_version}, opset_import: {imports}> g {signature} {{ y = {operator}(x) }}"
+    called = f"{domain}.{operator}" if domain else operator
+    text = f"<ir_version: {ir_version}, opset_import: {imports}> g {signature} {{ y = {called}(x) }}"
     serialized: bytes = onnx.parser.parse_model(text).SerializeToString()
     return serialized
 
