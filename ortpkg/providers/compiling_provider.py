@@ -229,7 +229,7 @@ class CompilingProvider(ExecutionProvider):
         cache = self.ep_context.cache
         if cache is None or any(map(is_ep_context, fused.body.nodes)):
             return self._compile(fused)  # what a library makes of somebody's context is not kept as compiled here
-        descriptor = self._describe(fused)
+        descriptor = self._cache_descriptor(fused)
         self._note_outcome(cache, descriptor, fused)
         if self.ep_context.only_explains_cache:
             return NotCompiled()
@@ -334,6 +334,10 @@ class CompilingProvider(ExecutionProvider):
         """What a context of the partition made here and now depends on."""
         graph_digest, weights_digest = partition_digests(fused.body)
         return replace(self.describe_environment(), graph_digest=graph_digest, weights_digest=weights_digest)
+
+    def _cache_descriptor(self, fused: FusedNode) -> ContextDescriptor:
+        """The same, with what the session's options change: contexts that a model names load whatever these say."""
+        return self._describe(fused)
 
     # --- loading -----------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
 from ortpkg.providers.ep_context_options import EpContextOptions
 from ortpkg.providers.graph_engine import GraphEngine
+from ortpkg.providers.session_settings import SessionSettings
 
 __all__ = [
     "Allocator",
@@ -203,6 +204,9 @@ class ExecutionProvider:
         ``operations``: how many multiplications and additions the node is, counted from its shapes.
         """
         return None
+
+    def use_session_settings(self, settings: SessionSettings) -> None:
+        """Told once, before anything is asked: what the session's options say to who compiles. Default: no matter."""
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
         """Where the backend really runs the fused node of that name; empty: all of it on this provider's device."""

@@ -19,6 +19,7 @@ from ortpkg.devices.json_form import ep_device_from_json
 from ortpkg.errors import ExecutionProviderError, OrtpkgError, quoted
 from ortpkg.isolation.worker import Buffer, Message
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
+from ortpkg.providers.session_settings import settings_from_json
 
 _TEXT = "text"
 
@@ -57,6 +58,8 @@ class _Server:
     def answer(self, request: Message) -> Message:
         action: str = request.header["action"]
         if action == "open":
+            self._library.use_settings(settings_from_json(request.header["settings"]))
+            self._library.opened()
             return Message()
         if action == "compile":
             self._compiled = self._library.compile_model(_model_of(request))

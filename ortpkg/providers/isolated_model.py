@@ -34,6 +34,7 @@ from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part
 from ortpkg.providers.run_watch import Watched, WatchedRun, run_watched
+from ortpkg.providers.session_settings import SessionSettings
 
 #: Backends that can be isolated.
 ISOLATED_BACKENDS: tuple[str, ...] = ("onnxruntime", "openvino")
@@ -156,7 +157,7 @@ class IsolatedLibrary(NativeLibrary):
         """A worker in which the library is loaded, so that what comes next is the model's doing."""
         worker = worker if worker is not None and worker.is_alive else self._start()
         try:
-            call_within(worker, LoadLimits(timeout_s=self._limits.timeout_s), _OPEN)
+            call_within(worker, LoadLimits(timeout_s=self._limits.timeout_s), open_request(self.settings))
         except WorkerEndedError as error:
             raise ExecutionProviderError(
                 f"the library {self.backend} cannot be loaded: {_told(error)}", ep_name=self.ep_name
@@ -175,6 +176,11 @@ def backend_worker(ep_name: str, backend: str, options: Mapping[str, str], ep_de
     return Worker(_FUNCTION, arguments)
 
 
+def open_request(settings: SessionSettings) -> Message:
+    """Asks a worker to load its library, which sessions with these settings are then made in."""
+    return Message(header={"action": "open", "settings": settings.to_json()})
+
+
 def import_request(parts: Mapping[str, Part]) -> Message:
     """Asks a worker to load a context."""
     return Message(header={"action": "import", "parts": list(parts)}, buffers=list(parts.values()))
@@ -185,7 +191,6 @@ def import_member_request(parts: Mapping[str, Part]) -> Message:
     return Message(header={"action": "import_member", "parts": list(parts)}, buffers=list(parts.values()))
 
 
-_OPEN = Message(header={"action": "open"})
 _PLACEMENT = Message(header={"action": "placement"})
 _DESCRIBE = Message(header={"action": "describe"})
 

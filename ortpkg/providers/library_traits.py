@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ortpkg.graph.types import ElementType
+from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
 
 #: Element types that numpy has by itself, so that they cross the border to a library without conversion.
 NUMERIC_TYPES: frozenset[ElementType] = frozenset(
@@ -36,15 +37,26 @@ class LibraryTraits:
 
     Attributes:
         border_types: element types that may cross the border to it.
+        session_values: options of the session that it obeys, by onnxruntime's names; None for all.
+        takes_session_entries: whether it reads onnxruntime's config entries.
         takes_patches: whether contexts of another release with the same major and minor version load.
         operator_lists: in its messages: a list of operators that it lacks, as group ``names``, separated by commas.
         operators: in its messages: one such operator, as groups ``domain`` and ``name``.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
+    session_values: frozenset[str] | None = frozenset()
+    takes_session_entries: bool = False
     takes_patches: bool = False
     operator_lists: tuple[re.Pattern[str], ...] = ()
     operators: tuple[re.Pattern[str], ...] = ()
+
+    def unapplied(self, settings: SessionSettings) -> tuple[str, ...]:
+        """Names of what the settings say and the library does not obey."""
+        known = self.session_values
+        values = () if known is None else (each for each in settings.values if each not in known | OBEYED_BY_SESSION)
+        entries = () if self.takes_session_entries else settings.entries
+        return (*values, *entries, *settings.unknown_entries)
 
     def unknown_operators(self, message: str) -> frozenset[Operator]:
         """Operators that the library says it lacks; empty where it says no such thing."""
@@ -58,11 +70,14 @@ class LibraryTraits:
 #: By backend; a library without an entry is asked for nothing but to compile.
 LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
     "openvino": LibraryTraits(
+        session_values=frozenset({"intra_op_num_threads"}),
         # "No conversion rule found for operations: acme.Frobnicate, Unique"
         operator_lists=(re.compile(r"No conversion rule found for operations: (?P<names>[\w.\-]+(?:, [\w.\-]+)*)"),),
     ),
     "onnxruntime": LibraryTraits(
         border_types=NUMERIC_TYPES | {ElementType.STRING},
+        session_values=None,
+        takes_session_entries=True,
         takes_patches=True,
         operators=(
             # "Fatal error: acme:Frobnicate(-1) is not a registered function/op"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
@@ -46,6 +47,7 @@ from ortpkg.providers.native_library import (
     words_of,
 )
 from ortpkg.providers.partition_body import partition_body
+from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.providers.supported_subgraphs import supported_subgraphs
 from ortpkg.versions import is_same_minor, release_of
 
@@ -82,6 +84,12 @@ class NativeExecutionProvider(CompilingProvider):
         #: Operators that the library said it lacks: it is not asked again.
         self._unknown: set[Operator] = set()
         self._refusals: dict[str, None] = {}
+
+    def use_session_settings(self, settings: SessionSettings) -> None:
+        self._library.use_settings(settings)
+        if unapplied := self._library.traits.unapplied(settings):
+            names = ", ".join(map(quoted, unapplied))
+            _log.warning("%s: these session options do not apply to it: %s", self.name, names)
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +187,7 @@ class NativeExecutionProvider(CompilingProvider):
         self, cache: EpContextCache, graph: Graph, nodes: Sequence[Node], fused: FusedNode
     ) -> CompiledModel | ClaimRefusal:
         """What the cache has for the claim, or what the library said of it there; else compiled, and kept."""
-        descriptor = self._describe(fused)
+        descriptor = self._cache_descriptor(fused)
 
         def find(is_locked: bool) -> CompiledModel | ClaimRefusal | None:
             refusal = read_refusal(cache.directory, descriptor)
@@ -294,6 +302,11 @@ class NativeExecutionProvider(CompilingProvider):
                 raise CompileError(self._compile_error(error), ep_name=self.name) from error
         self._compiled[fused.node.name] = compiled
         return compiled
+
+    def _cache_descriptor(self, fused: FusedNode) -> ContextDescriptor:
+        descriptor = super()._cache_descriptor(fused)
+        settings = self._library.settings.of_compiling if self._library.traits.takes_session_entries else {}
+        return replace(descriptor, options=MappingProxyType({**descriptor.options, **settings}))
 
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         del compiled

@@ -18,6 +18,7 @@ from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits
 from ortpkg.providers.run_watch import WatchedRun
+from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 
 #: Bytes of what a library keeps: anything that has a buffer.
 Part = bytes | memoryview
@@ -92,6 +93,13 @@ class NativeLibrary(ABC):
         """What is special about the library; the default for a library that is not in ``LIBRARY_TRAITS``."""
         return LIBRARY_TRAITS.get(self.backend, LibraryTraits())
 
+    #: What the session's options say to libraries.
+    settings: SessionSettings = NO_SETTINGS
+
+    def use_settings(self, settings: SessionSettings) -> None:
+        """Called before it is opened."""
+        self.settings = settings
+
     @abstractmethod
     def compile_model(self, model: NativeModel) -> CompiledModel:
         """Compiles. Raises whatever the library raises."""
@@ -139,7 +147,10 @@ class NativeLibrary(ABC):
         return None
 
     def opened(self) -> None:  # noqa: B027 - optional to implement
-        """Waits until it is ready. ExecutionProviderError where it cannot be loaded."""
+        """Waits until it is ready.
+
+        Raises ExecutionProviderError where it cannot be loaded, InvalidSessionOptionError where it refuses settings.
+        """
 
     def close(self) -> None:  # noqa: B027 - optional to implement
         """Frees what belongs to it."""

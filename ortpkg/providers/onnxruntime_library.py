@@ -34,9 +34,11 @@ from ortpkg.providers.native_library import (
     read_signature,
     required_part,
     signature_part,
+    words_of,
 )
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
 from ortpkg.providers.run_watch import WatchedRun, run_watched
+from ortpkg.providers.session_settings import NO_CPU_FALLBACK_ENTRY
 
 onnxruntime = load_onnxruntime()
 
@@ -45,6 +47,17 @@ THREADS_OPTION = "intra_op_num_threads"
 #: Makes a session remember which of its providers took which nodes; older releases ignore it.
 _RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
 _MODEL = "model"
+#: Enumerations of onnxruntime, by the option that has them.
+_ENUMERATIONS = {
+    "execution_mode": "ExecutionMode",
+    "execution_order": "ExecutionOrder",
+    "graph_optimization_level": "GraphOptimizationLevel",
+}
+#: y = Identity(x), of one float.
+_SMALLEST_MODEL = bytes.fromhex(
+    "08083a390a120a017812017922084964656e746974793a001201675a0f0a0178120a0a08080112040a020801"
+    "620f0a0179120a0a08080112040a02080142040a001011"
+)
 
 
 class OnnxRuntimeLibrary(NativeLibrary):
@@ -62,6 +75,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
         self._options = dict(options or {})
         #: Where the provider is a wheel's. onnxruntime's own have options that name the device.
         self._target: EpLibraryTarget | None = None
+        self._is_opened = False
         library = ep_library_of(ep_name)
         available = onnxruntime.get_available_providers()
         if library is not None and (ep_name not in available or is_registered_library(onnxruntime, library)):
@@ -72,6 +86,24 @@ class OnnxRuntimeLibrary(NativeLibrary):
                 f"onnxruntime {onnxruntime.__version__} has no {quoted(ep_name)}; it has: {', '.join(available)}",
                 ep_name=ep_name,
             )
+
+    def opened(self) -> None:
+        """Raises InvalidSessionOptionError where onnxruntime makes no session at all with the session's options."""
+        if self._is_opened or not self.settings:
+            return
+        self._is_opened = True
+        options = self._session_options()
+        try:
+            onnxruntime.InferenceSession(_SMALLEST_MODEL, options, providers=[CPU_EP], enable_fallback=0)
+        except Exception as error:
+            if self.settings.entries.get(NO_CPU_FALLBACK_ENTRY) == "1":
+                return  # nothing can be tried so; the model itself will tell
+            names = ", ".join(map(quoted, (*self.settings.values, *self.settings.entries)))
+            raise InvalidSessionOptionError(
+                f"onnxruntime {onnxruntime.__version__} makes no session with the options {names}: "
+                f"{quoted(words_of(error))}",
+                key=next(iter((*self.settings.entries, *self.settings.values))),
+            ) from error
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
         options = self._session_options()
@@ -121,7 +153,12 @@ class OnnxRuntimeLibrary(NativeLibrary):
         options = onnxruntime.SessionOptions()
         options.log_severity_level = FATAL_ONLY
         options.add_session_config_entry(_RECORD_ASSIGNMENT_ENTRY, "1")
-        if threads := self._options.get(THREADS_OPTION, ""):
+        for name, value in self.settings.values.items():
+            setattr(options, name, _member(name, value))
+        for key, text in self.settings.entries.items():
+            if key != NO_CPU_FALLBACK_ENTRY or self._ep_name != CPU_EP:
+                options.add_session_config_entry(key, text)
+        if threads := self._options.get(THREADS_OPTION, ""):  # more exact than what is said of the whole session
             options.intra_op_num_threads = _thread_count(threads)
         return options
 
@@ -152,6 +189,16 @@ class OnnxRuntimeLibrary(NativeLibrary):
         if self._ep_name != CPU_EP:
             providers.append(CPU_EP)
         return onnxruntime.InferenceSession(data, options, providers=providers)
+
+
+def _member(name: str, value: int | bool | str) -> Any:
+    """The value of an option as onnxruntime has it. InvalidSessionOptionError for what this release does not have."""
+    if name not in _ENUMERATIONS:
+        return value
+    found = getattr(getattr(onnxruntime, _ENUMERATIONS[name], None), str(value), None)
+    if found is None:
+        raise InvalidSessionOptionError(f"onnxruntime {onnxruntime.__version__} has no {name} {value}", key=name)
+    return found
 
 
 def _thread_count(text: str) -> int:

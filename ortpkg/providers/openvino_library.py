@@ -42,6 +42,7 @@ from ortpkg.providers.openvino_group import (
 )
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.run_watch import WatchedRun, run_watched
+from ortpkg.providers.session_settings import SessionSettings
 
 #: ONNX Runtime's option → OpenVINO's property.
 _PROPERTIES: dict[str, str] = {
@@ -83,6 +84,13 @@ class OpenVinoLibrary(NativeLibrary):
         if "precision" not in self._options:
             # On the plug-in, so that it also holds where AUTO or HETERO choose the CPU.
             self._core.set_property("CPU", _PRECISIONS[_DEFAULT_PRECISION])
+
+    def use_settings(self, settings: SessionSettings) -> None:
+        """Threads of the session are those of the CPU device, unless an option of the provider says otherwise."""
+        super().use_settings(settings)
+        threads = settings.values.get("intra_op_num_threads")
+        if threads and self._device == _CPU:
+            self._properties.setdefault(_PROPERTIES["num_of_threads"], str(threads))
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
         read = self._core.read_model(model.data)

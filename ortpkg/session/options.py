@@ -102,8 +102,8 @@ class SessionOptions(OptionAdditions):
         Raises InvalidSessionOptionError for an empty or too long key, a too long value, or one that does not parse.
         """
         _check_entry(key, value)
-        if key in _OPTION_ENTRIES:
-            attribute, parse = _OPTION_ENTRIES[key]
+        if key in OPTION_ENTRIES:
+            attribute, parse = OPTION_ENTRIES[key]
             try:
                 setattr(self, attribute, parse(value))
             except (ValueError, KeyError) as error:
@@ -220,7 +220,8 @@ def _execution_mode(text: str) -> ExecutionMode:
     return ExecutionMode(int(text)) if text.isdigit() else ExecutionMode[text]
 
 
-_OPTION_ENTRIES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+#: Config entry → the option that it sets, and how its value is read.
+OPTION_ENTRIES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "session.intra_op_num_threads": ("intra_op_num_threads", _count),
     "session.inter_op_num_threads": ("inter_op_num_threads", _count),
     "session.execution_mode": ("execution_mode", _execution_mode),

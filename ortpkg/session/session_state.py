@@ -41,6 +41,7 @@ from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
 from ortpkg.session.free_dimensions import override_free_dimensions
 from ortpkg.session.graph_planner import GraphPlanner, parallel_threads
 from ortpkg.session.lent_engine import SessionGraphEngine
+from ortpkg.session.native_settings import native_settings
 from ortpkg.session.options import (
     DISABLE_CPU_FALLBACK_ENTRY,
     ExecutionMode,
@@ -123,7 +124,9 @@ def create_session_state(
         check_cancelled=options.check_not_cancelled,
     )
     engine = SessionGraphEngine(options)
-    for provider in providers:
+    settings = native_settings(options)
+    for provider in dict.fromkeys(providers):
+        provider.use_session_settings(settings)
         provider.ep_context = ep_context
         provider.graph_engine = engine
     if not ep_context.enable:
