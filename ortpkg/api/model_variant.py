@@ -143,7 +143,7 @@ class ModelVariant:
             verify: first compare the files that it loads with digests.json. A package without one is not refused:
                 ``verification`` and the selection's warnings say that it is unverified. None: yes, unless the package
                 is read by the rules of a release, which knows no digests.
-            isolate: run onnxruntime and OpenVINO in a child process, see :class:`~ortpkg.InferenceSession`.
+            isolate: run onnxruntime, OpenVINO and plug-ins in a child process, see :class:`~ortpkg.InferenceSession`.
             limits: memory and time of runs, and of loading where it is isolated, unless the session options say.
             cache: keep what an EP compiles for later sessions, under the cache directory (``ortpkg cache``).
             threads: how many work within an operator, whatever the package says, unless ``sess_options`` are given.

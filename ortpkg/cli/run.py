@@ -94,8 +94,8 @@ IsolateOption = Annotated[
     bool | None,
     typer.Option(
         "--isolate/--no-isolate",
-        help="Run onnxruntime and OpenVINO in a child process, so that limits hold and a crash is told. Default: "
-        "where --timeout or --memory-limit is given.",
+        help="Run onnxruntime, OpenVINO and plug-ins in a child process, so that limits hold and a crash is told. "
+        "Default: where --timeout or --memory-limit is given.",
     ),
 ]
 MinOffloadOption = Annotated[

@@ -27,7 +27,16 @@ class RunControl:
             the call.
     """
 
-    __slots__ = ("_charged", "_deadline", "_is_terminated", "_limit", "_lock", "_timeout_s", "is_watched")
+    __slots__ = (
+        "_charged",
+        "_deadline",
+        "_is_terminated",
+        "_limit",
+        "_lock",
+        "_stated_limit",
+        "_timeout_s",
+        "is_watched",
+    )
 
     def __init__(
         self,
@@ -42,6 +51,7 @@ class RunControl:
         LimitExceededError where they alone pass it.
         """
         self._limit = machine_memory_nbytes() if memory_limit_nbytes is None else memory_limit_nbytes
+        self._stated_limit = memory_limit_nbytes
         self._timeout_s = timeout_s
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self._is_terminated = is_terminated
@@ -55,6 +65,16 @@ class RunControl:
         self._lock = threading.Lock()
         # A limit of memory is watched too: a native kernel takes memory without asking.
         self.is_watched = timeout_s is not None or is_terminated is not None or memory_limit_nbytes is not None
+
+    @property
+    def stated_limit_nbytes(self) -> int | None:
+        """The memory limit that the caller has set."""
+        return self._stated_limit
+
+    @property
+    def time_left_s(self) -> float | None:
+        """Until its deadline, a moment at least; None where it has none."""
+        return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)
 
     @property
     def charged_nbytes(self) -> int:

@@ -29,6 +29,8 @@ _MOST_ERROR_BYTES = 1 << 14
 #: Up to that, copying is cheaper than a second system call.
 _MOST_JOINED_NBYTES = 1 << 16
 _LINGER_S = 2.0
+#: In the header of what is no reply, but says what is being done.
+NOTE = "note"
 
 Buffer = bytes | bytearray | memoryview
 
@@ -69,6 +71,8 @@ class Worker:
         self._calls = threading.Lock()
         self._ends = threading.Lock()
         self._reason = ""
+        #: What the child said last that it is doing (``worker_main.tell``); "" for nothing in particular.
+        self.note = ""
         assert self._child.stderr is not None
         self._errors = bytearray()
         self._listener = threading.Thread(
@@ -97,8 +101,12 @@ class Worker:
         """
         with self._calls:
             try:
+                self.note = ""
                 self._send(request)
                 reply = self._receive()
+                while NOTE in reply.header:
+                    self.note = str(reply.header[NOTE])
+                    reply = self._receive()
             except (OSError, ValueError, EOFError) as error:
                 self._finish()
                 raise WorkerEndedError(self._reason) from error

@@ -5,10 +5,23 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from ortpkg.errors import ExecutionProviderError, OrtpkgError, quoted
+
+#: Are told, while code of a plug-in runs, what it was asked to do, and "" afterwards.
+_LISTENERS: list[Callable[[str], None]] = []
+
+
+def tell_foreign_code(listener: Callable[[str], None]) -> None:
+    """From now on, ``listener`` is told what a plug-in is asked to do ("AcmeExecutionProvider was to compile")."""
+    _LISTENERS.append(listener)
+
+
+def _tell(doing: str) -> None:
+    for listener in _LISTENERS:
+        listener(doing)
 
 
 @contextlib.contextmanager
@@ -23,8 +36,10 @@ def foreign_code(ep_name: str, doing: str) -> Iterator[None]:
         doing: what was asked of it, e.g. "make an execution provider".
     """
     with _prints_to_stderr:
+        _tell(f"{ep_name} was to {doing}")
         try:
             yield
+            _tell("")
         except (OrtpkgError, KeyboardInterrupt):
             raise
         except BaseException as error:

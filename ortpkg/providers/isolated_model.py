@@ -41,7 +41,7 @@ ISOLATED_BACKENDS: tuple[str, ...] = ("onnxruntime", "openvino")
 _FUNCTION = "ortpkg.providers.isolated_backend:open_backend"
 #: What a library may hold of a model that it loads, beside the limit: the bytes, its own copy, a packed one, and one to
 #: work on.
-_COPIES_OF_A_MODEL = 4
+COPIES_OF_A_MODEL = 4
 _INTERVAL_S = 0.02
 
 
@@ -126,7 +126,7 @@ class IsolatedLibrary(NativeLibrary):
         """
         worker = self._open(worker)
         nbytes = sum(memoryview(buffer).nbytes for buffer in request.buffers)
-        context = _LoadContext(self._limits, allowance_nbytes=_COPIES_OF_A_MODEL * nbytes)
+        context = _LoadContext(self._limits, allowance_nbytes=COPIES_OF_A_MODEL * nbytes)
         try:
             call_watched(worker, context, request)
         except WorkerEndedError as error:

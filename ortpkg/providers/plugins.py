@@ -34,6 +34,8 @@ ENTRY_POINT_GROUP = "ortpkg.execution_providers"
 #: Names of the backends of our own; no plug-in can take them.
 BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime", "prepack")
 _PROBE = "ortpkg.providers.plugin_probe"
+#: Whether this process is itself the child in which a plug-in is tried.
+_TRIES_NOTHING: list[bool] = []
 #: EP name → plug-in that the program registered; gone with the process.
 _REGISTERED: dict[str, Plugin] = {}
 #: The project's name at the beginning of a requirement (PEP 508).
@@ -102,6 +104,21 @@ def unregister_plugin(name: str) -> None:
     """Forgets a plug-in that :func:`register_plugin` took; sessions that have its provider keep it."""
     _REGISTERED.pop(name, None)
     installed_plugins.cache_clear()
+
+
+def registered_values() -> tuple[str, ...]:
+    """ "module:object" of what :func:`register_plugin` took, for another process of ours."""
+    return tuple(each.value for each in _REGISTERED.values())
+
+
+def try_nothing_first() -> None:
+    """From now on, plug-ins make providers and load contexts here at once: this process is a child made for that."""
+    _TRIES_NOTHING.append(True)
+
+
+def tries_first() -> bool:
+    """Whether what plug-ins do is tried in a child process before it is done here."""
+    return not _TRIES_NOTHING
 
 
 def load_plugin(plugin: Plugin) -> EpFactory:
@@ -193,10 +210,10 @@ class PluginEpFactory(EpFactory):
         from ortpkg.providers.plugin_probe import load
 
         arguments = {"devices": [ep_device_to_json(each) for each in devices], "options": dict(options)}
-        answer = ask_plugin("create_provider", self.plugin, arguments)
-        if answer.failure:
+        failure = ask_plugin("create_provider", self.plugin, arguments).failure if tries_first() else ""
+        if failure:
             raise ExecutionProviderError(
-                f"{self.plugin} failed to make an execution provider: {answer.failure}", ep_name=self.ep_name
+                f"{self.plugin} failed to make an execution provider: {failure}", ep_name=self.ep_name
             )
         with foreign_code(self.ep_name, "make an execution provider"):
             made: object = load(ENTRY_POINT_GROUP, self.plugin.name, self.plugin.value).create(devices, options)

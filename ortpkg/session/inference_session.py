@@ -78,7 +78,8 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             ep_devices: EP devices with options, as selection finds them, instead of ``providers``.
             isolate: load and run the model in a child process wherever that is onnxruntime's or OpenVINO's job, so
                 that its limits hold whatever the library does, also while it loads, and its crash is an error here.
-                Inputs and outputs are copied over, and runs of several threads take turns.
+                A session on a plug-in is in a child as a whole (docs/plugins.md). Inputs and outputs are copied over,
+                and runs of several threads take turns.
             check_contexts: called with the model's EPContext nodes, where it has any, before an execution provider
                 sees them; what it raises is raised. Of the files of contexts only those are loaded that it returns,
                 as it opened them; None: whatever the model names.
@@ -131,7 +132,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self._providers, self._state, self._profiler = parts.providers, parts.state, parts.profiler
         self._is_native, self._direct = parts.is_native, parts.direct
         self._inputs, self._overridable, self._outputs = parts.required, parts.overridable, parts.outputs
-        self._metadata = parts.metadata
+        self._metadata, self._declared = parts.metadata, parts.declared
         self._weight_nbytes = sum(partition.weight_nbytes for partition in parts.state.partitions)
         self._check_feeds = FeedCheck(parts.declared, frozenset(each.name for each in parts.overridable))
         self._output_names = [declared.name for declared in parts.outputs]

@@ -17,7 +17,7 @@ from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
 from ortpkg.providers.native_execution_provider import native_model
-from ortpkg.providers.plugins import ENTRY_POINT_GROUP, Plugin, PluginEpFactory, plugin_fingerprint
+from ortpkg.providers.plugins import ENTRY_POINT_GROUP, Plugin, PluginEpFactory, plugin_fingerprint, tries_first
 
 _FUNCTION = "ortpkg.session.plugin_context_worker:open_plugin"
 
@@ -66,5 +66,5 @@ def guard_first_loads(
     provider: ExecutionProvider, factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str]
 ) -> None:
     """Makes a plug-in's provider load contexts in a child process first; nothing for providers of our own."""
-    if isinstance(factory, PluginEpFactory) and isinstance(provider, CompilingProvider):
+    if tries_first() and isinstance(factory, PluginEpFactory) and isinstance(provider, CompilingProvider):
         provider.first_loader = PluginContextLoader(plugin=factory.plugin, ep_devices=devices, options=options)

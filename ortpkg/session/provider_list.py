@@ -20,7 +20,7 @@ from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, IsolatedLibrary, LoadLimits
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.providers.plugins import BUILT_IN_BACKENDS
+from ortpkg.providers.plugins import BUILT_IN_BACKENDS, PluginEpFactory
 from ortpkg.session.plugin_context_loader import guard_first_loads
 
 _log = logging.getLogger(__name__)
@@ -33,9 +33,6 @@ _DEFAULT_EP_OF_BACKEND: Mapping[str, str] = {
     "onnxruntime": CPU_EP,
     "prepack": PREPACK_EP,
 }
-
-#: Backends whose kernels are ours: they keep to limits by themselves, and need no child process.
-_OWN_BACKENDS = (EMBEDDED, "prepack")
 
 ProviderName = str | tuple[str, Mapping[str, str]]
 
@@ -191,14 +188,12 @@ def provider_on_devices(
 def _created(
     factory: EpFactory, devices: Sequence[EpDevice], options: Mapping[str, str], isolation: LoadLimits | None
 ) -> ExecutionProvider:
-    if isolation is not None and factory.backend not in _OWN_BACKENDS:
-        if factory.backend not in ISOLATED_BACKENDS:
-            known = ", ".join(ISOLATED_BACKENDS)
-            raise InvalidSessionOptionError(
-                f"the backend {quoted(factory.backend)} cannot be isolated; these can: {known}. With --no-isolate "
-                f"(isolate=False) it runs in this process, and --canary tries it in a child process before",
-                key="isolate",
-            )
+    if isolation is not None and isinstance(factory, PluginEpFactory):
+        raise InvalidSessionOptionError(
+            f"{factory.plugin} can be isolated only where it is named: in providers, ep_devices, or by add_provider",
+            key="isolate",
+        )
+    if isolation is not None and factory.backend in ISOLATED_BACKENDS:
         library = IsolatedLibrary(
             factory.ep_name, backend=factory.backend, ep_devices=devices, options=options, limits=isolation
         )

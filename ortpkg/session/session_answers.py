@@ -12,6 +12,7 @@ from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.errors import SessionError, quoted
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.session.isolated_session import IsolatedSession
 from ortpkg.session.node_args import ModelMetadata, NodeArg
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.placement import Placement, create_placement
@@ -24,10 +25,11 @@ class SessionAnswers(ABC):
 
     _options: SessionOptions
     _providers: list[ExecutionProvider]
-    _state: SessionState
+    _state: SessionState | IsolatedSession
     _profiler: Profiler | None
     _inputs: list[NodeArg]
     _overridable: list[NodeArg]
+    _declared: list[NodeArg]
     _outputs: list[NodeArg]
     _metadata: ModelMetadata
     _is_closed: bool
@@ -42,6 +44,10 @@ class SessionAnswers(ABC):
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Inputs with a default value."""
         return list(self._overridable)
+
+    def get_declared_inputs(self) -> list[NodeArg]:
+        """Both, in the model's order."""
+        return list(self._declared)
 
     def get_modelmeta(self) -> ModelMetadata:
         return self._metadata
@@ -64,6 +70,8 @@ class SessionAnswers(ABC):
 
     def get_plan(self) -> SessionPlan:
         """What was fixed before the first run: partitions, the steps in order, where each value lies and how long."""
+        if isinstance(self._state, IsolatedSession):
+            return self._state.get_plan()
         return describe_plan(self._state, tuple(self.get_providers()))
 
     def get_placement(self) -> Placement:
@@ -72,6 +80,8 @@ class SessionAnswers(ABC):
         Raises SessionError where the session is closed.
         """
         self._check_open()
+        if isinstance(self._state, IsolatedSession):
+            return self._state.get_placement()
         durations_s = None if self._profiler is None else self._profiler.node_durations_s()
         return create_placement(self._providers, self._state.partitions, durations_s)
 
@@ -79,10 +89,14 @@ class SessionAnswers(ABC):
 
     def get_profiling_start_time_ns(self) -> int:
         """When profiling began, on ``time.perf_counter_ns``'s clock; 0 where it is off."""
+        if isinstance(self._state, IsolatedSession):
+            return int(self._state.facts["profiling_start_ns"])
         return 0 if self._profiler is None else self._profiler.origin_ns
 
     def end_profiling(self) -> str:
         """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off."""
+        if isinstance(self._state, IsolatedSession):
+            return self._state.end_profiling()
         if self._profiler is None:
             return ""
         stamp = time.strftime("%Y-%m-%d_%H-%M-%S")

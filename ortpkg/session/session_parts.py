@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,20 +13,25 @@ from pathlib import Path
 from ortpkg.engine.direct_run import DirectRun, direct_run_of
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
-from ortpkg.errors import ExecutionProviderError, UsageError
+from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, UsageError
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.isolated_model import COPIES_OF_A_MODEL, LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
+from ortpkg.providers.plugins import Plugin, registered_values
 from ortpkg.session.added_transformers import added_transformers
+from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.default_providers import may_do_without
 from ortpkg.session.environment import global_thread_pool_sizes
+from ortpkg.session.isolated_session import IsolatedSession
 from ortpkg.session.model_loading import load_for_session
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
 from ortpkg.session.options import SessionOptions, check_session_options
 from ortpkg.session.provider_list import register_execution_providers, requested_ep_names
-from ortpkg.session.session_providers import ProviderRequest, create_session_providers
+from ortpkg.session.session_providers import ProviderRequest, create_session_providers, requested_plugins
+from ortpkg.session.session_request import SessionRequest
 from ortpkg.session.session_state import SessionState, abandon_generating_groups, create_session_state
 
 #: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened them.
@@ -55,12 +61,14 @@ class SessionParts:
     Attributes:
         required, overridable: inputs that must be fed, and those with a default value.
         declared: both, as the model declares them.
-        is_native: native libraries run all of it, so that numpy's settings and threads are no matter.
+        state: what is planned here, or the child process that has it all.
+        is_native: native libraries, or another process, run all of it, so that numpy's settings and threads are no
+            matter.
         direct: the short way through a plan of fused nodes; None where there is none, or steps are to be recorded.
     """
 
     providers: list[ExecutionProvider]
-    state: SessionState
+    state: SessionState | IsolatedSession
     profiler: Profiler | None
     required: list[NodeArg]
     overridable: list[NodeArg]
@@ -68,7 +76,7 @@ class SessionParts:
     outputs: list[NodeArg]
     metadata: ModelMetadata
     is_native: bool
-    direct: DirectRun | None
+    direct: DirectRun | IsolatedSession | None
 
 
 def make_session_parts(wishes: SessionWishes) -> SessionParts:
@@ -81,6 +89,8 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
         raise UsageError("the path of the model is empty; give the path of a file, or its bytes")
     try:
         check_session_options(options)
+        if request.isolation is not None and (plugins := requested_plugins(request, options)):
+            return _isolated_parts(wishes, plugins, request.isolation)
         added = added_transformers(wishes.transformers)
         model = load_for_session(wishes.source, options, with_own_links=not wishes.is_confined)
         judged = None if wishes.check_contexts is None else _judged_contexts(model.graph, wishes.check_contexts)
@@ -119,6 +129,58 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
     if profiler is not None:
         profiler.record("session_initialization", "Session", start_ns)
     return parts
+
+
+def _isolated_parts(wishes: SessionWishes, plugins: Sequence[Plugin], limits: LoadLimits) -> SessionParts:
+    """A session whose providers are plug-ins, in a child process as a whole."""
+    if wishes.transformers:
+        raise InvalidSessionOptionError(
+            "transformers of your own cannot cross into the child process of a session; make it with isolate=False",
+            key="transformers",
+        )
+    digests, allowance_nbytes = None, 0
+    if wishes.check_contexts is not None or limits.memory_limit_nbytes is not None:
+        model = load_for_session(wishes.source, wishes.options, with_own_links=not wishes.is_confined)
+        allowance_nbytes = COPIES_OF_A_MODEL * sum(each.nbytes for each in model.graph.initializers.values())
+        if wishes.check_contexts is not None:
+            digests = _judged_digests(model.graph, wishes.check_contexts)
+    session = IsolatedSession(
+        SessionRequest(
+            source=wishes.source,
+            options=wishes.options,
+            providers=wishes.request,
+            is_confined=wishes.is_confined,
+            digests=digests,
+            registered=registered_values(),
+        ),
+        plugins,
+        limits,
+        allowance_nbytes=allowance_nbytes,
+    )
+    facts = session.facts
+    for told in facts["warnings"]:
+        warn_caller(told)
+    return SessionParts(
+        providers=[ExecutionProvider(name, options=own) for name, own in facts["providers"]],
+        state=session,
+        profiler=None,
+        required=facts["inputs"],
+        overridable=facts["overridable"],
+        declared=facts["declared"],
+        outputs=facts["outputs"],
+        metadata=facts["metadata"],
+        is_native=True,
+        direct=session,
+    )
+
+
+def _judged_digests(graph: Graph, check_contexts: ContextCheck) -> tuple[str, ...]:
+    """SHA-256 of the contexts that the check lets pass, for who loads them in another process."""
+    contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
+    judged = (check_contexts(contexts) if contexts else None) or {}
+    embedded = [hashlib.sha256(each.ep_cache_context) for each in contexts if each.embed_mode]
+    mapped = [hashlib.sha256(each.data) for each in judged.values()]
+    return tuple(each.hexdigest() for each in (*embedded, *mapped))
 
 
 def effective_options(stated: SessionOptions | None) -> SessionOptions:

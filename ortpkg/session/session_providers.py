@@ -7,6 +7,7 @@ that. A backend or EP devices named beside are ortpkg's own: there every mistake
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,9 +16,10 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
 from ortpkg.graph.model import Model
-from ortpkg.providers.ep_registry import available_factories
+from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
+from ortpkg.providers.plugins import Plugin, PluginEpFactory
 from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.default_providers import default_ep_names, stated_ep_names
 from ortpkg.session.device_policy import devices_of_policy
@@ -28,6 +30,7 @@ from ortpkg.session.provider_list import (
     create_execution_providers,
     is_here,
     provider_on_devices,
+    requested_ep_names,
 )
 
 _ARGUMENTS = ("providers", "provider_options")
@@ -69,6 +72,26 @@ def create_session_providers(
     if stated:
         return create_execution_providers(stated, None, None, None, isolation=request.isolation), False
     return create_default_providers(default_ep_names(options), isolation=request.isolation), True
+
+
+def requested_plugins(request: ProviderRequest, options: SessionOptions) -> list[Plugin]:
+    """The plug-ins among what a session asks for, each once; what is not here, or makes no sense, is told elsewhere."""
+    names: list[tuple[str, str | None]]
+    if request.ep_devices is not None:
+        names = [(device.ep_name, device.backend) for device, _ in request.ep_devices]
+    elif request.providers or request.backend is not None:
+        names = [(name, request.backend) for name in requested_ep_names(request.providers, None, request.backend)]
+    elif options.has_providers():
+        names = [(name, devices[0].backend if devices else None) for name, devices, _ in options.requested_providers]
+    else:
+        names = [(name, None) for name in stated_ep_names()]
+    found: dict[Plugin, None] = {}
+    for name, backend in names:
+        with contextlib.suppress(ExecutionProviderError):
+            factory = None if name == CPU_EP else find_factory(name, backend=backend)
+            if isinstance(factory, PluginEpFactory):
+                found[factory.plugin] = None
+    return list(found)
 
 
 def create_requested_providers(

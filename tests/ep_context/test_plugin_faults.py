@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import EpContextError, ExecutionProviderError, InvalidSessionOptionError, StatusCode
+from ortpkg.errors import EpContextError, ExecutionProviderError, StatusCode, TrustRequiredError
 from ortpkg.isolation import backend_probe
 from ortpkg.providers import first_load, plugins
 from ortpkg.session import plugin_context_loader
@@ -63,12 +63,39 @@ def test_a_plugin_that_ends_its_process_fails_the_session_with_the_reason(fresh:
         assert said in " ".join(done.stderr.split()), fault
 
 
-def test_a_plugin_cannot_be_isolated_and_is_told_what_else_there_is(machine: Path, model: Path) -> None:
-    del machine
+@pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
+def test_contexts_of_an_isolated_plugin_are_judged_here_and_loaded_in_its_child(
+    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variant = ortpkg.ModelPackage(fresh).best_variant(variant="plain-fake")
+    monkeypatch.setattr(first_load, "load_in_child_first", None)  # there is no other child
+    with variant.create_session(isolate=True) as session:
+        np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+    monkeypatch.setenv("FAKE_FAULT", "load:abort")
     with pytest.raises(
-        InvalidSessionOptionError, match=r"'fake' cannot be isolated; .* --no-isolate .* --canary tries"
+        ExecutionProviderError, match=r"plug-in 'FakeExecutionProvider' .* was made is no more: .*SIGABRT"
     ):
-        ortpkg.InferenceSession(model, providers=[FAKE], isolate=True)
+        variant.create_session(isolate=True)
+    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "other"))
+    with pytest.raises(TrustRequiredError):
+        variant.create_session(isolate=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names POSIX signals")
+def test_a_time_limit_isolates_a_plugin_on_the_command_line(fresh: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    words = ["run", str(fresh), "--variant", "plain-fake", "-i", f"x={tmp_path / 'x.npy'}", "--timeout", "60s"]
+    for fault, said in (("run:abort", "ran the model is no more: it was ended by SIGABRT"), ("", "")):
+        done = subprocess.run(
+            [sys.executable, "-m", "ortpkg", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "FAKE_FAULT": fault},
+        )
+        assert done.returncode == (5 if fault else 0), done.stderr
+        assert said in " ".join(done.stderr.split())
 
 
 def test_a_plugin_that_hangs_when_it_is_made_costs_its_time_limit(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

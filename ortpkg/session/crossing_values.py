@@ -1,0 +1,83 @@
+"""Inputs and outputs of a session as they cross between processes: a description as JSON, and raw bytes.
+
+Tensors of every element type, sequences, maps and absent values; what a caller gets owns its memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ortpkg.errors import RunError, quoted
+from ortpkg.graph.types import ElementType, element_type_of, numpy_dtype
+from ortpkg.isolation.worker import Buffer
+from ortpkg.kernels.op_kernel import Value
+
+_NONE, _TENSOR, _TEXTS, _LIST, _MAP, _PLAIN = "none", "tensor", "texts", "list", "map", "plain"
+
+
+def pack_values(values: Sequence[Value]) -> tuple[list[Any], list[Buffer]]:
+    """A description of each value, and the buffers that these tell of. RunError for what cannot cross."""
+    buffers: list[Buffer] = []
+    return [_packed(each, buffers) for each in values], buffers
+
+
+def unpack_values(described: Sequence[Any], buffers: Sequence[Buffer]) -> list[Value]:
+    """The values. ValueError where descriptions and buffers do not fit."""
+    source = iter(buffers)
+    return [_unpacked(each, source) for each in described]
+
+
+def _packed(value: Value, buffers: list[Buffer]) -> list[Any]:
+    if value is None:
+        return [_NONE]
+    if isinstance(value, list | tuple):
+        return [_LIST, [_packed(each, buffers) for each in value]]
+    if isinstance(value, dict):
+        return [_MAP, [[key, _packed(each, buffers)] for key, each in value.items()]]
+    if isinstance(value, np.ndarray | np.generic):
+        return _packed_tensor(np.asarray(value), buffers)
+    if isinstance(value, str | int | float):
+        return [_PLAIN, value]
+    raise RunError(f"a value of type {quoted(type(value).__name__)} cannot cross into the child process of the session")
+
+
+def _packed_tensor(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> list[Any]:
+    if array.dtype.kind in "OUS":
+        buffers.append(json.dumps([_text_of(each) for each in array.reshape(-1)]).encode())
+        return [_TEXTS, list(array.shape)]
+    try:
+        element_type = element_type_of(array.dtype.newbyteorder("="))
+    except KeyError:
+        raise RunError(f"an array of {array.dtype} cannot cross into the child process of the session") from None
+    plain = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    buffers.append(plain.reshape(-1).view(np.uint8).data if plain.size else b"")
+    return [_TENSOR, list(array.shape), int(element_type)]
+
+
+def _unpacked(described: Sequence[Any], buffers: Iterator[Buffer]) -> Value:
+    kind, *rest = described
+    if kind == _NONE:
+        return None
+    if kind == _PLAIN:
+        return rest[0]
+    if kind == _LIST:
+        return [_unpacked(each, buffers) for each in rest[0]]
+    if kind == _MAP:
+        return {key: _unpacked(each, buffers) for key, each in rest[0]}
+    shape = tuple(rest[0])
+    data = next(buffers)
+    if kind == _TEXTS:
+        texts = np.empty(prod(shape), dtype=object)
+        texts[:] = json.loads(bytes(data))
+        return texts.reshape(shape)
+    dtype = numpy_dtype(ElementType(rest[1]))
+    return np.frombuffer(data, dtype, prod(shape)).reshape(shape)
+
+
+def _text_of(text: Any) -> str:
+    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else str(text)

@@ -1,0 +1,254 @@
+"""A whole session in a child process, for plug-ins: whatever they do ends the child, and is told.
+
+A plug-in's kernels, memories and partitions are part of the engine around them, so the session is the child's as a
+whole: it gets the model's path or bytes, and then inputs for outputs. The limits of making it and of a run hold to a
+fraction of a second, since a child can be ended whatever it does: docs/adr/0009-native-limits.md.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
+
+from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import ExecutionProviderError, LimitExceededError, OrtpkgError, RunError, SessionError, quoted
+from ortpkg.isolation.own_values import load_value
+from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
+from ortpkg.kernels.op_kernel import Value
+from ortpkg.providers.isolated_model import LoadLimits
+from ortpkg.providers.plugins import Plugin
+from ortpkg.providers.run_watch import Watched, run_watched
+from ortpkg.session.crossing_values import pack_values, unpack_values
+from ortpkg.session.placement import Placement
+from ortpkg.session.session_plan import SessionPlan
+from ortpkg.session.session_request import SessionRequest
+
+_FUNCTION = "ortpkg.session.isolated_session_worker:open_plugins"
+_INTERVAL_S = 0.02
+#: How long after its limit a run may still answer by itself, which saves making the session anew.
+_GRACE_S = 0.25
+
+
+class IsolatedSession:
+    """A session in a child process; one that was ended is made anew for the next run. Runs take turns."""
+
+    def __init__(
+        self, request: SessionRequest, plugins: Sequence[Plugin], limits: LoadLimits, *, allowance_nbytes: int
+    ) -> None:
+        """Makes the session.
+
+        Args:
+            request: from what.
+            plugins: what it runs on, and who is named where the child ends.
+            limits: of making the session.
+            allowance_nbytes: what the model itself may take beside the limit of memory.
+
+        Raises what making it here would raise, ExecutionProviderError where the child ended, LimitExceededError.
+        """
+        self._request = request
+        self._plugins = plugins
+        self._limits = limits
+        self._allowance_nbytes = allowance_nbytes
+        self._turn = threading.Lock()
+        self._is_closed = False
+        self.ep_name = plugins[0].name
+        self._worker, self.facts = self._made()
+        self._request = replace(request, is_again=True)
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """Which provider runs which nodes."""
+        return tuple(self.facts["partitions"])
+
+    @property
+    def executable(self) -> NoReturn:
+        """Raises SessionError: what is planned lies in the child."""
+        raise SessionError("what is planned of an isolated session lies in its child process")
+
+    def run(self, feeds: Sequence[Value], control: RunControl, positions: Sequence[int] | None) -> list[Value]:
+        """The outputs at ``positions``, all for None.
+
+        Raises what a run here would raise, and RunError where the child ended.
+        """
+        control.check()
+        while not self._turn.acquire(timeout=_INTERVAL_S):
+            control.check()
+        try:
+            self._revive()
+            described, buffers = pack_values(feeds)
+            header = {
+                "action": "run",
+                "feeds": described,
+                "positions": None if positions is None else list(positions),
+                "memory_limit_nbytes": control.stated_limit_nbytes,
+                "timeout_s": control.time_left_s,
+            }
+            reply = self._asked(_RunWatch(control), Message(header=header, buffers=buffers))
+            return unpack_values(reply.header["outputs"], reply.buffers)
+        except OrtpkgError:  # some are ValueErrors, too
+            raise
+        except WorkerEndedError as error:
+            raise RunError(
+                f"the process in which {self._named} ran the model is no more: {_told(error, self._worker)}"
+            ) from error
+        except (WorkerCallError, ValueError) as error:
+            raise RunError(f"the run in the process of {self._named} failed: {quoted(error)}") from error
+        finally:
+            self._turn.release()
+
+    def get_plan(self) -> SessionPlan:
+        """As :meth:`InferenceSession.get_plan`."""
+        plan: SessionPlan = self._answer("plan")
+        return plan
+
+    def get_placement(self) -> Placement:
+        """As :meth:`InferenceSession.get_placement`."""
+        placement: Placement = self._answer("placement")
+        return placement
+
+    def end_profiling(self) -> str:
+        """As :meth:`InferenceSession.end_profiling`; the profile is of the child."""
+        return str(self._answer("end_profiling"))
+
+    def close(self) -> None:
+        """Ends the child; a run under way ends with RunError."""
+        self._is_closed = True
+        self._worker.close()
+
+    def _answer(self, action: str) -> Any:
+        with self._turn:
+            try:
+                self._revive()
+                reply = self._asked(
+                    _Making(self._named, self._limits, self._worker), Message(header={"action": action})
+                )
+                return load_value(reply.buffers[0])
+            except OrtpkgError:
+                raise
+            except (WorkerEndedError, WorkerCallError, ValueError) as error:
+                raise SessionError(f"the process of {self._named} does not answer: {quoted(error)}") from error
+
+    def _revive(self) -> None:
+        if self._is_closed:
+            raise SessionError("the session is closed")
+        if not self._worker.is_alive:
+            self._worker.close()
+            self._worker, self.facts = self._made()
+
+    def _asked(self, watch: Watched, request: Message) -> Message:
+        return _call(self._worker, watch, request)
+
+    def _made(self) -> tuple[Worker, Mapping[str, Any]]:
+        """A child that has made the session, and what it says of it."""
+        try:
+            worker = Worker(_FUNCTION, {"plugins": [[each.name, each.value] for each in self._plugins]})
+        except OSError as error:
+            raise ExecutionProviderError(
+                f"no child process can be started for {self._named}: {error.strerror}", ep_name=self.ep_name
+            ) from error
+        try:
+            # What the libraries take that are loaded first is not the model's.
+            _call(worker, _Making(self._named, replace(self._limits, memory_limit_nbytes=None), worker), _OPEN)
+            making = _Making(self._named, self._limits, worker, self._allowance_nbytes, self._request)
+            return worker, load_value(_call(worker, making, self._request.message()).buffers[0])
+        except BaseException as error:
+            worker.close()
+            if isinstance(error, OrtpkgError) or not isinstance(error, WorkerEndedError | WorkerCallError | ValueError):
+                raise
+            how = (
+                f"the process in which a session on {self._named} was made is no more: {_told(error, worker)}"
+                if isinstance(error, WorkerEndedError)
+                else f"a session on {self._named} cannot be made in a child process: {quoted(error)}"
+            )
+            raise ExecutionProviderError(how, ep_name=self.ep_name) from error
+
+    @property
+    def _named(self) -> str:
+        return ", ".join(map(str, self._plugins))
+
+
+_OPEN = Message(header={"action": "open"})
+
+
+class _RunWatch:
+    """The limits of a run, seen from outside: a run that ends by itself soon after is not ended."""
+
+    def __init__(self, control: RunControl) -> None:
+        self._control = control
+        self._first: float | None = None
+
+    def check_cancelled(self) -> None:
+        try:
+            self._control.check()
+        except LimitExceededError:
+            now = time.monotonic()
+            self._first = now if self._first is None else self._first
+            if now - self._first > _GRACE_S:
+                raise
+
+    def check_allocation(self, nbytes: int) -> None:
+        self._control.check_allocation(nbytes)
+
+
+class _Making:
+    """The limits of making a session, and its caller's wish to end that."""
+
+    def __init__(
+        self,
+        named: str,
+        limits: LoadLimits,
+        worker: Worker,
+        allowance_nbytes: int = 0,
+        request: SessionRequest | None = None,
+    ) -> None:
+        self._named = named
+        self._limits = limits
+        self._worker = worker
+        self._allowance_nbytes = allowance_nbytes
+        self._request = request
+        self._deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
+
+    def check_cancelled(self) -> None:
+        if self._request is not None:
+            self._request.options.check_not_cancelled()
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise LimitExceededError(
+                f"making the session on {self._named} passed the time limit of {self._limits.timeout_s:g} s"
+                f"{_while(self._worker)}",
+                limit="time",
+            )
+
+    def check_allocation(self, nbytes: int) -> None:
+        limit = self._limits.memory_limit_nbytes
+        if limit is not None and nbytes > limit + self._allowance_nbytes:
+            raise LimitExceededError(
+                f"making the session on {self._named} takes {nbytes:,} bytes, which passes the memory limit of "
+                f"{limit:,} bytes and {self._allowance_nbytes:,} for the model itself{_while(self._worker)}",
+                limit="memory",
+            )
+
+
+def _call(worker: Worker, watch: Watched, request: Message) -> Message:
+    """The worker's reply; it is ended where the limits of ``watch`` are passed. Raises what it raised on purpose."""
+    stop = partial(worker.kill, "it was ended at its limit")
+    reply = run_watched(watch, partial(worker.call, request), stop, resident_nbytes=worker.resident_nbytes)
+    if "raised" in reply.header:
+        error = load_value(reply.buffers[0])
+        raise error if isinstance(error, OrtpkgError) else ValueError("it told of an error that is none of ours")
+    return reply
+
+
+def _while(worker: Worker) -> str:
+    return f"; {quoted(worker.note)[1:-1]}" if worker.note else ""
+
+
+def _told(error: WorkerEndedError, worker: Worker) -> str:
+    text = str(error)
+    if text.startswith("it was ended by SIGKILL"):
+        text = f"{text}, as the system does where memory runs out"
+    return f"{text}{_while(worker)}"

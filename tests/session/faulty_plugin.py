@@ -1,0 +1,98 @@
+"""A plug-in that squares by a partition and negates by a kernel, and fails as ``FAULT`` says ("run:abort")."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.ep_factory import CpuDevicesEpFactory
+from ortpkg.providers.execution_provider import (
+    ComputeCapability,
+    ExecutionProvider,
+    FusedNode,
+    GraphViewer,
+    MetaDef,
+    NodeComputeInfo,
+)
+
+NAME = "FaultyPlugExecutionProvider"
+
+
+class Factory(CpuDevicesEpFactory):
+    ep_name = NAME
+    vendor = "Nobody"
+    backend = "faulty-plug"
+
+    @property
+    def version(self) -> str:
+        return "1.0"
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        fail_at("create")
+        return Provider(NAME, ep_devices=devices, options=options)
+
+
+class Provider(ExecutionProvider):
+    backend = "faulty-plug"
+
+    @property
+    def kernel_registry(self) -> KernelRegistry:
+        return KernelRegistry(
+            [KernelDef(op_type="Neg", domain="", since=(6, 13), factory=lambda _info: lambda _context, x: -x)]
+        )
+
+    def get_capability(
+        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+    ) -> list[ComputeCapability]:
+        fail_at("claim")
+        squares = [node for node in viewer.nodes if node.op_type == "Mul"]
+        metas = [MetaDef(name="Square", inputs=node.inputs[:1], outputs=node.outputs) for node in squares]
+        fused = zip(squares, metas, strict=True)
+        found = [ComputeCapability(node_indices=(node.index,), meta_def=meta) for node, meta in fused]
+        return [*found, *super().get_capability(viewer, types_of)]
+
+    def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
+        fail_at("compile")
+        return [NodeComputeInfo(compute=_square) for _ in fused_nodes]
+
+
+def _square(_state: Any, inputs: Sequence[Any], _context: OpKernelContext) -> Sequence[Any]:
+    fail_at("run", is_wanted=bool(inputs[0].size) and inputs[0].flat[0] == 666)
+    return [inputs[0] * inputs[0]]
+
+
+def fail_at(place: str, *, is_wanted: bool = True) -> None:
+    where, _, how = os.environ.get("FAULT", "").partition(":")
+    if where == place and is_wanted:
+        _HARM[how]()
+
+
+def _eat() -> None:
+    hoard = [np.ones(1 << 22) for _ in range(100)]  # 3.4 GB
+    time.sleep(60)
+    del hoard
+
+
+def _fork() -> None:
+    os.fork()  # both return, and go on
+
+
+_HARM: Mapping[str, Callable[[], object]] = {
+    "abort": os.abort,
+    "hang": lambda: time.sleep(600),
+    "exit": lambda: os._exit(7),
+    "sys.exit": lambda: sys.exit("licence expired"),
+    "print": lambda: os.write(1, b"NOISE\n" * 100_000),
+    "eat": _eat,
+    "fork": _fork,
+}
