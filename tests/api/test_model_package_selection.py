@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from ortpkg.benchmarking import records as records_module
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
-from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, ProfileError, UsageError
+from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, PackageFormatError, ProfileError, UsageError
 from ortpkg.package.schemas import check_schema
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.machine import MachineOffer
@@ -68,6 +69,20 @@ def test_what_another_machine_would_select_is_told_by_its_profile(
     assert (selection.best.variant.name, selection.machine) == (variant, profile)
     assert any("constructed" in warning for warning in selection.warnings)
     assert digits.select(profile=read_profile(profile)) == selection
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"), [({"model_name": 7}, "/model_name"), ({"component_models": 7}, "/component_models")]
+)
+def test_a_package_against_the_schema_is_not_opened(tmp_path: Path, change: dict[str, Any], pointer: str) -> None:
+    root = tmp_path / "p.ortpackage"
+    shutil.copytree(DIGITS, root)
+    manifest = root / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
+
+    with pytest.raises(PackageFormatError) as caught:
+        ortpkg.ModelPackage(root)
+    assert pointer in {finding.pointer for finding in caught.value.findings}
 
 
 def test_a_profile_that_does_not_exist_is_an_error_with_the_nearest_name(digits: ortpkg.ModelPackage) -> None:

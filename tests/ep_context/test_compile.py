@@ -259,6 +259,18 @@ def test_compile_models_makes_n_plus_one_files(
 
 
 @pytest.mark.requirement("E51")
+def test_options_of_compile_models_reach_the_compiler(
+    tmp_path: Path, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del machine
+    first, _ = two_models(tmp_path)
+    words = ["compile-models", "-e", FAKE, str(first), "-o", str(tmp_path / "out")]
+    assert run_command_line([*words, "-i", "level|3 fault|raise"]) == 6
+    assert "no such instruction" in capsys.readouterr().err
+    assert run_command_line([*words, "-i", "level|3"]) == 0
+
+
+@pytest.mark.requirement("E51")
 @pytest.mark.parametrize(
     ("words", "said"),
     [

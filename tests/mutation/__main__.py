@@ -2,7 +2,8 @@
 
 ``make mutants MUTANTS="--since main --room engine --sample 60 --minutes 20 --seed 1"``. cosmic-ray makes the mutants,
 in a copy of the checkout; of each, the tests that call the changed function are run, the fast ones first. Ends with 1
-where more than a tenth survives that ``explained.toml`` has no reason for.
+where more than a tenth survives that ``explained.toml`` has no reason for. ``--named`` tries the mutants of
+``named.toml`` instead, each against its own tests, and ends with 1 where any survives.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.mutation.lines import Source, changed_lines, source_of
+from tests.mutation.named import NAMED, NamedMutant, read_named
 from tests.mutation.report import (
     EXPLAINED,
     Explanation,
@@ -33,9 +35,13 @@ from tests.mutation.trial import Copy, Reach, ask_cosmic_ray, choose_tests, diff
 CHECKOUT = Path(__file__).parents[2]
 KEPT = CHECKOUT / "build" / "mutants"
 
+_NAMED_LIMIT_S = 300.0
+
 
 def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
+    if asked.named:
+        return _try_named(read_named(NAMED.read_text(encoding="utf-8")))
     explanations = read_explanations(EXPLAINED.read_text(encoding="utf-8"))
     deadline = time.monotonic() + 60 * asked.minutes
     ends = []
@@ -50,7 +56,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__.partition("\n")[0])
-    parser.add_argument("--tool", type=Path, required=True, help="the Python that has cosmic-ray (make gives it)")
+    parser.add_argument(
+        "--tool",
+        type=lambda text: Path(text).absolute(),
+        required=True,
+        help="the Python that has cosmic-ray (make gives it)",
+    )
+    parser.add_argument("--named", action="store_true", help="the mutants of named.toml, and no others")
     parser.add_argument("--since", default="HEAD~20", help="the commit that lines are compared with")
     parser.add_argument("--room", choices=sorted(ROOMS), help="only this package of ortpkg's")
     parser.add_argument("--sample", type=int, default=60, help="mutants of each room")
@@ -58,6 +70,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds-of-tests", type=float, default=60.0, help="of tests for one mutant, at most")
     return parser
+
+
+def _try_named(named: Sequence[NamedMutant]) -> int:
+    survivors = []
+    with tempfile.TemporaryDirectory(prefix="ortpkg-mutants-", ignore_cleanup_errors=True) as folder:
+        copy = Copy(CHECKOUT, Path(folder))
+        tests = sorted({test for mutant in named for test in mutant.tests})
+        if code := copy.pytest(["-x", *tests], _NAMED_LIMIT_S):
+            raise SystemExit(f"the tests do not pass without any mutant (pytest ended with {code})")
+        for mutant in named:
+            before = copy.text(mutant.file)
+            copy.write(mutant.file, mutant.applied(before))
+            code = copy.pytest(["-x", *mutant.tests], _NAMED_LIMIT_S)
+            copy.write(mutant.file, before)
+            outcome = {None: Outcome.TIMEOUT, 0: Outcome.SURVIVED}.get(code, Outcome.KILLED)
+            print(f"{outcome}: {mutant.name}", flush=True)
+            survivors += [mutant] if outcome is Outcome.SURVIVED else []
+    print(f"named: {len(named)} tried, {len(survivors)} survived")
+    return 1 if survivors else 0
 
 
 def _try_room(

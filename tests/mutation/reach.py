@@ -1,7 +1,8 @@
 """A pytest plug-in that writes which functions of a folder each test calls, and how long the test takes.
 
-``pytest -p tests.mutation.reach``, with ``REACH_FOLDER`` (the folder, absolute) and ``REACH_FILE`` (what is written). A
-function is ``[file below the folder's parent, qualified name]``. What child processes call is not seen.
+``pytest -p tests.mutation.reach``, with ``REACH_FOLDER`` (the folder, absolute) and ``REACH_FILE`` (to which a line of
+JSON is added after each test, so that a run which ends early is not in vain). A function is ``[file below the folder's
+parent, qualified name]``. What child processes call is not seen.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -27,7 +27,6 @@ class _Recorder:
     def __init__(self) -> None:
         self.called: set[tuple[str, str]] = set()
         self.failed: set[str] = set()
-        self.tests: dict[str, dict[str, Any]] = {}
 
     def trace(self, frame: FrameType, event: str, argument: object) -> None:
         """A global trace function: returns nothing, so that no line is traced."""
@@ -47,20 +46,19 @@ class _Recorder:
             sys.settrace(None)
             threading.settrace(None)
             root = Path(_FOLDER).parent
-            self.tests[item.nodeid] = {
+            test = {
+                "name": item.nodeid,
                 "duration_s": round(time.perf_counter() - started_s, 3),
                 "calls": sorted([Path(file).relative_to(root).as_posix(), name] for file, name in self.called),
                 "failed": item.nodeid in self.failed,
             }
+            with Path(os.environ["REACH_FILE"]).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(test) + "\n")
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.failed.add(report.nodeid)
-
-    @pytest.hookimpl
-    def pytest_sessionfinish(self) -> None:
-        Path(os.environ["REACH_FILE"]).write_text(json.dumps(self.tests), encoding="utf-8")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.mutation.lines import changed_lines, lines_of_diff, source_of
+from tests.mutation.named import NAMED, read_named
 from tests.mutation.report import (
     EXPLAINED,
     Outcome,
@@ -213,6 +214,25 @@ def test_explanations_that_stand_in_the_project_are_of_files_and_lines_that_are_
     for each in read_explanations(EXPLAINED.read_text(encoding="utf-8")):
         lines = {" ".join(line.split()) for line in Path(CHECKOUT, each.file).read_text(encoding="utf-8").splitlines()}
         assert {line[1:].strip() for line in each.diff if line.startswith("-")} <= lines, each
+
+
+def test_named_mutants_change_one_place_and_their_tests_are_there() -> None:
+    for each in read_named(NAMED.read_text(encoding="utf-8")):
+        before = Path(CHECKOUT, each.file).read_text(encoding="utf-8")
+        compile(each.applied(before), each.file, "exec")
+        for test in each.tests:
+            file, *_, name = test.split("::")
+            assert f"def {name}(" in Path(CHECKOUT, file).read_text(encoding="utf-8"), test
+
+
+def test_a_named_mutant_whose_text_is_not_there_once_is_an_error() -> None:
+    (named,) = read_named('[[mutant]]\nname = "n"\nfile = "f"\nold = "a"\nnew = "b"\ntests = ["t"]\n')
+
+    assert named.applied("xay") == "xby"
+    with pytest.raises(ValueError, match="n: f has 2 of the text, not one: a"):
+        named.applied("aa")
+    with pytest.raises(ValueError, match="mutant 0: file, name, new, old, tests are needed"):
+        read_named('[[mutant]]\nname = "n"\nfile = "f"\nold = "a"\nnew = "b"\ntests = []\n')
 
 
 def test_each_room_and_its_folders_of_tests_are_there() -> None:

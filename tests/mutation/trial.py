@@ -93,12 +93,12 @@ class Copy:
         return {file.relative_to(self.root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
     def record_reach(self, tests: Sequence[str]) -> dict[str, Any]:
-        """Runs the tests of files once, unchanged; returns what each calls."""
+        """Runs the tests of files once, unchanged; returns what each calls, as far as the run came."""
         below, file = str(self.root / "ortpkg"), self.root.parent / "reach.json"
         file.unlink(missing_ok=True)
         self.pytest(["-p", "tests.mutation.reach", *tests], RECORDING_LIMIT_S, REACH_FOLDER=below, REACH_FILE=str(file))
-        recorded: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        return recorded
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return {test["name"]: test for test in map(json.loads, lines)}
 
 
 def recorded_reach(copy: Copy, folder: str, kept: Path) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def recorded_reach(copy: Copy, folder: str, kept: Path) -> dict[str, Any]:
         print(f"running {len(missing)} files of {folder} once, to see what each test calls", flush=True)
         recorded = copy.record_reach(missing)
         for file in missing:
-            tests = {name: test for name, test in recorded.items() if name.partition("::")[0] == file}
-            known[file] = {"digest": digests[file], "tests": tests}
+            if tests := {name: test for name, test in recorded.items() if name.partition("::")[0] == file}:
+                known[file] = {"digest": digests[file], "tests": tests}
         kept.write_text(json.dumps(known), encoding="utf-8")
     return {name: test for each in known.values() for name, test in each["tests"].items()}
 
