@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.authoring.npy_header import read_npy_header, why_unreadable
-from ortpkg.errors import UsageError, quoted
+from ortpkg.errors import UsageError, quoted, unquoted
 
 Array = npt.NDArray[Any]
 
@@ -128,7 +128,7 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
             _replace(real, written, mode)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"cannot write {quoted(path)}: {quoted(reason)[1:-1]}") from error
+        raise UsageError(f"cannot write {quoted(path)}: {unquoted(reason)}") from error
 
 
 def npz_bytes(arrays: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from ortpkg.api.situation import Situation
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.versions import is_outside, requirement_name
 
 
@@ -120,7 +120,7 @@ def _old_software(situation: Situation) -> Iterator[Complaint]:
             yield Complaint(
                 check="unsupported-version",
                 gravity=Gravity.WARNING,
-                message=f"{name} {quoted(installed)[1:-1]} is installed; ortpkg needs {requirement}",
+                message=f"{name} {unquoted(installed)} is installed; ortpkg needs {requirement}",
                 remedy=f"pip install {quoted(requirement)}",
             )
 
@@ -129,7 +129,7 @@ def _missing_libraries(situation: Situation) -> Iterator[Complaint]:
     for library, names in situation.missing.items():
         device = next((device for part, device in _LIBRARY_DEVICES.items() if part in library), None)
         is_needed = device is None or _has(situation, *device)
-        listed = ", ".join(quoted(name)[1:-1] for name in names)
+        listed = ", ".join(unquoted(name) for name in names)
         yield Complaint(
             check="missing-library",
             gravity=Gravity.ERROR if is_needed else Gravity.INFO,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ortpkg.api.array_files import MOST_ARRAY_NBYTES, read_npy, read_npz
 from ortpkg.benchmarking.synthetic_inputs import check_sizes, synthetic_feed
-from ortpkg.errors import InvalidFeedError, UsageError, quoted
+from ortpkg.errors import InvalidFeedError, UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
 
 Array = npt.NDArray[Any]
@@ -225,7 +225,7 @@ def _decode(path: Path, mode: str, size: _Size) -> Array:
         raise
     except Exception as error:  # a damaged picture makes Pillow's decoders raise many kinds
         kind = _PICTURES[path.suffix.lower()]
-        raise UsageError(f"cannot read {quoted(path)} as {kind}: {quoted(error)[1:-1]}") from error
+        raise UsageError(f"cannot read {quoted(path)} as {kind}: {unquoted(error)}") from error
     if is_deep:
         values = np.clip(values, 0, 255)  # resampling overshoots
         return np.repeat(values[:, :, np.newaxis], 3, axis=2) if mode == "RGB" else values

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.api.model_operators import operator_evidence
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
-from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted
+from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.reader import open_package
@@ -170,7 +170,7 @@ class ModelPackage:
         if not known:
             raise NoSuitableVariantError(
                 f"package {quoted(self.name)} is empty: it has no component model; "
-                f"`ortpkg add-variant {quoted(self.root)[1:-1]} MODEL` adds one"
+                f"`ortpkg add-variant {unquoted(self.root)} MODEL` adds one"
             )
         if name is None:
             if len(known) == 1:

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortpkg.errors import PackageNotFoundError, UsageError, quoted
+from ortpkg.errors import PackageNotFoundError, UsageError, quoted, unquoted
 from ortpkg.package.frozen import freeze
 from ortpkg.package.package_info import (
     ComponentInfo,
@@ -108,7 +108,7 @@ def package_folder(path: str | PathLike[str], *, progress: Progress | None = Non
     """
     kind = kind_of(path)
     if kind is NamedKind.MODEL:
-        raise UsageError(f"{quoted(path)} is no package: ortpkg create {quoted(path)[1:-1]} makes one of a model")
+        raise UsageError(f"{quoted(path)} is no package: ortpkg create {unquoted(path)} makes one of a model")
     if kind is NamedKind.PACKAGE:
         yield Path(path)
         return

@@ -21,7 +21,7 @@ from ortpkg.benchmarking.accuracy import DEFAULT_TOLERANCE, Distance, distance, 
 from ortpkg.benchmarking.array_file import read_arrays, write_arrays
 from ortpkg.benchmarking.candidate import Candidate
 from ortpkg.benchmarking.run_statistics import RunTimes, run_times
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.package.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
@@ -295,7 +295,7 @@ def _failure_of(candidate: Candidate, workload: Workload, answer: ChildResult) -
     if not isinstance(value, dict) or "session_creation_s" not in value:
         return _held_against(candidate, Outcome.CRASHED, "its child process gave something else than a measurement")
     if value.get("fell_back"):
-        reason = f"{candidate.ep_device.ep_name} took no node of it; there would run {quoted(value['fell_back'])[1:-1]}"
+        reason = f"{candidate.ep_device.ep_name} took no node of it; there would run {unquoted(value['fell_back'])}"
         return CandidateResult(candidate=candidate, outcome=Outcome.FELL_BACK, reason=reason)
     if "failed" not in value:
         return None
@@ -344,7 +344,7 @@ def _result_of(state: _Progress) -> CandidateResult:
     return CandidateResult(
         candidate=state.candidate,
         outcome=Outcome.MEASURED,
-        reason=f"not all of it ran there: {quoted(rounds[0]['beside'])[1:-1]}" if rounds[0].get("beside") else "",
+        reason=f"not all of it ran there: {unquoted(rounds[0]['beside'])}" if rounds[0].get("beside") else "",
         times=run_times(times) if times else None,
         cold_start_s=_median(rounds, "cold_start_s"),
         session_creation_s=_median(rounds, "session_creation_s"),

@@ -30,7 +30,7 @@ from ortpkg.benchmarking.record_format import (
 from ortpkg.benchmarking.state_directory import has_records
 from ortpkg.benchmarking.stored_record import StoredRecord, read_stored, record_path, stored_records
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.selection.machine import MachineOffer
 from ortpkg.selection.measurements import (
@@ -60,7 +60,7 @@ def read_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords 
     if stored is None:
         return None
     if stored.problem:
-        why = f"the file {quoted(stored.path)} is ignored: {quoted(stored.problem)[1:-1]}"
+        why = f"the file {quoted(stored.path)} is ignored: {unquoted(stored.problem)}"
         kept = () if stored.record is None else stored.record.quarantined
         return SelectionRecords(
             quarantined=tuple(entry for entry in kept if _is_in_force(entry, offer.ep_devices)),

@@ -22,7 +22,7 @@ from typing import IO, Any
 from ortpkg.cli.table_layout import Column as Column  # noqa: PLC0414 - commands take it from here
 from ortpkg.cli.table_layout import lay_out
 from ortpkg.cli.wrapping import display_width, wrapped
-from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity, UsageError, quoted
+from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity, UsageError, unquoted
 from ortpkg.quantities import duration_text as duration_text  # noqa: PLC0414 - commands take them from here
 from ortpkg.quantities import nbytes_text as nbytes_text  # noqa: PLC0414
 
@@ -35,7 +35,7 @@ class OutputError(UsageError):
     @classmethod
     def of(cls, error: OSError) -> OutputError:
         """The error for what the system says of standard output."""
-        return cls(f"cannot write to standard output: {quoted(error.strerror or error)[1:-1]}")
+        return cls(f"cannot write to standard output: {unquoted(error.strerror or error)}")
 
 
 @dataclass(slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ortpkg.devices.hardware import HardwareDevice
-from ortpkg.errors import quoted
+from ortpkg.errors import unquoted
 
 
 def hardware_label(device: HardwareDevice) -> str:
     """E.g. "GPU (NVIDIA H200)"; the type alone where the name is unknown."""
-    return f"{device.type.value.upper()} ({quoted(device.name)[1:-1]})" if device.name else device.type.value.upper()
+    return f"{device.type.value.upper()} ({unquoted(device.name)})" if device.name else device.type.value.upper()

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ortpkg.errors import ProfileError, quoted
+from ortpkg.errors import ProfileError, quoted, unquoted
 from ortpkg.names import did_you_mean
 
 MOST_NBYTES = 1 << 20
@@ -133,7 +133,7 @@ def _check_schema(value: dict[str, Any], file: Path | str) -> None:
     errors = list(islice(jsonschema_rs.Draft202012Validator(schema).iter_errors(value), _MOST_FINDINGS))
     if errors:
         found = [problem for error in errors for problem in _problems(error, schema)]
-        lines = [f"{quoted(pointer)[1:-1] or 'the document'}: {what}" for pointer, what in found[:_MOST_FINDINGS]]
+        lines = [f"{unquoted(pointer) or 'the document'}: {what}" for pointer, what in found[:_MOST_FINDINGS]]
         raise ProfileError(_message(file, lines), file=file, pointer=found[0][0])
 
 
@@ -154,7 +154,7 @@ def _problems(error: Any, schema: Any) -> list[tuple[str, str]]:
         ]
     description = schema.get("description", "") if isinstance(schema, dict) else ""
     remedy = f" (must be {description})" if description else ""
-    return [(_pointer(place), f"{quoted(error.message)[1:-1]}{remedy}")]
+    return [(_pointer(place), f"{unquoted(error.message)}{remedy}")]
 
 
 def _schema_path() -> Path:

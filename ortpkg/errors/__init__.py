@@ -22,6 +22,7 @@ from ortpkg.errors.findings import Finding as Finding
 from ortpkg.errors.findings import Severity as Severity
 from ortpkg.errors.findings import printable as printable
 from ortpkg.errors.findings import quoted as quoted
+from ortpkg.errors.findings import unquoted as unquoted
 from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail, InvalidArgument, InvalidGraph
 from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
 

@@ -53,6 +53,11 @@ def quoted(text: object) -> str:
     return repr(shown)
 
 
+def unquoted(text: object) -> str:
+    """The same without the quotes, for text that is part of a sentence."""
+    return quoted(text)[1:-1]
+
+
 def printable(error: BaseException) -> str:
     """An error's text with control characters escaped and its length bounded: it may quote the model."""
     text = str(error) or type(error).__name__

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 
-from ortpkg.errors import Finding, quoted
+from ortpkg.errors import Finding, quoted, unquoted
 from ortpkg.package.findings import finding, json_pointer
 from ortpkg.package.rules import DOCUMENT_SHAPE
 
@@ -158,7 +158,7 @@ def _describe_value(value: Any) -> str:
         case bool():
             return f"the boolean {str(value).lower()}"
         case int() | float():
-            return f"the number {quoted(value)[1:-1]}"
+            return f"the number {unquoted(value)}"
         case str():
             return f"the text {quoted(value)}" if value else "an empty text"
         case list():

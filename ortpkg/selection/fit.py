@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.graph.operator_scan import NOTHING, ModelOperators
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import VariantInfo
@@ -322,7 +322,7 @@ def _check_facts(variant: VariantInfo, context: FitContext) -> tuple[list[Reject
 def _where_rejections(variant: VariantInfo, context: FitContext) -> Iterator[Rejection]:
     for key, value in context.limits.where:
         is_recorded, recorded = recorded_fact(variant, key, package_version=context.package_version)
-        asked = f"{quoted(key)[1:-1]}={quoted(value)[1:-1]} was asked for"
+        asked = f"{unquoted(key)}={unquoted(value)} was asked for"
         if not is_recorded:
             yield ReasonCode.METADATA_MISMATCH, f"{asked}, and it records no {quoted(key)}"
         elif not meets_condition(key, recorded, value):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from ortpkg.errors import UsageError, quoted
+from ortpkg.errors import UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import VERSION_FACT, VariantInfo, own_version
 from ortpkg.quantities import duration_text, nbytes_text, parse_duration_s, parse_nbytes
@@ -46,7 +46,7 @@ class Limits:
             found.append(f"size up to {nbytes_text(self.max_size_nbytes)}")
         if self.min_precision is not None:
             found.append(f"precision {self.min_precision.label} or more")
-        found += [f"{quoted(key)[1:-1]}={quoted(value)[1:-1]}" for key, value in self.where]
+        found += [f"{unquoted(key)}={unquoted(value)}" for key, value in self.where]
         if self.max_latency_s is not None:
             found.append(f"latency up to {duration_text(self.max_latency_s)}")
         if self.max_error is not None:

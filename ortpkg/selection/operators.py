@@ -51,10 +51,7 @@ def judge_operators(needed: ModelOperators, ep_device: EpDevice, evidence: Opera
     try:
         support = evidence.support(ep_device, needed)
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept
-        support = OperatorSupport(unknown=needed)
-        return OperatorOutcome(
-            unchecked=(f"{place} failed to tell whether it has {_listed(support.unknown)}: {quoted(error)}",)
-        )
+        return OperatorOutcome(unchecked=(f"{place} failed to tell whether it has {_listed(needed)}: {quoted(error)}",))
     if support.missing.operators:
         first = support.missing.operators[0]
         reason = f"its model needs {_names(support.missing.operators)}, which {place} does not have; {who_has(first)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.labels import hardware_label
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.quantities import duration_text
 from ortpkg.selection.matches_variant import Judgement
 from ortpkg.selection.policies import device_kind
@@ -25,10 +25,10 @@ def asked_for(selection: Selection) -> str:
     """The caller's wishes in a few words, e.g. "policy default, device npu"."""
     asked = [f"policy {selection.policy}"]
     asked += [f"device {selection.device}"] if selection.device else []
-    asked += [f"ep {quoted(selection.ep)[1:-1]}"] if selection.ep else []
-    asked += [f"backend {quoted(selection.backend)[1:-1]}"] if selection.backend else []
+    asked += [f"ep {unquoted(selection.ep)}"] if selection.ep else []
+    asked += [f"backend {unquoted(selection.backend)}"] if selection.backend else []
     asked += [
-        f"{quoted(key)[1:-1]}={quoted(value)[1:-1]} of {quoted(ep)[1:-1]}"
+        f"{unquoted(key)}={unquoted(value)} of {unquoted(ep)}"
         for ep, options in selection.provider_options.items()
         for key, value in options.items()
     ]

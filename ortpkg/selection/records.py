@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.quantities import duration_text, nbytes_text
 from ortpkg.selection.limits import Limits
 from ortpkg.selection.measurements import (
@@ -127,13 +127,13 @@ def quarantine_rejection(entry: QuarantineEntry | None) -> Rejection | None:
     """Of what failed here with these versions of EP and driver."""
     if entry is None:
         return None
-    versions = f"{quoted(entry.ep_version or 'an unknown version')[1:-1]}"
+    versions = f"{unquoted(entry.ep_version or 'an unknown version')}"
     if entry.driver_version:
-        versions += f", driver {quoted(entry.driver_version)[1:-1]}"
+        versions += f", driver {unquoted(entry.driver_version)}"
     detail = f": {quoted(entry.detail)}" if entry.detail else ""
     return (
         ReasonCode.QUARANTINED,
-        f"it {_CAUSES[entry.cause]} with {entry.ep_name} ({versions}) on {quoted(entry.recorded_at)[1:-1]}{detail}",
+        f"it {_CAUSES[entry.cause]} with {entry.ep_name} ({versions}) on {unquoted(entry.recorded_at)}{detail}",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.judging import Candidate, Judges
 from ortpkg.selection.matches_variant import Requirements
@@ -44,7 +44,7 @@ def _record_warnings(
         return
     then = "; the order is that of policy default" if request.policy.uses_measurements else ""
     if records is not None and records.stale_reason:
-        why = quoted(records.stale_reason)[1:-1]
+        why = unquoted(records.stale_reason)
         what = "the measurements are stale" if records.measurements else "what was measured here cannot be used"
         yield f"{what} ({why}): measure again with ortpkg bench{then}"
     elif not any(candidate.judgement.measurement for candidate in recorded):

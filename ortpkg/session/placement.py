@@ -14,7 +14,7 @@ from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.labels import hardware_label
 from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import quoted
+from ortpkg.errors import unquoted
 from ortpkg.providers.execution_provider import BackendPlacement, ExecutionProvider
 
 
@@ -200,7 +200,7 @@ def _device_label(provider: ExecutionProvider, place: BackendPlacement) -> str:
     if offered is not None and (kind == offered.type.value or (not kind and place.ep_name == provider.name)):
         return hardware_label(offered)
     if place.device:
-        return quoted(place.device)[1:-1]
+        return unquoted(place.device)
     implied = IMPLIED_DEVICE_TYPES.get(place.ep_name)
     return implied.value.upper() if implied is not None else ""
 

@@ -283,3 +283,22 @@ def test_operators_count_where_nothing_is_known_of_memory(machines: Any, make_va
 
     assert found.best.variant.name == "plain"
     assert _first(found, ReasonCode.OPERATOR_NOT_AVAILABLE).variant.name == "custom"
+
+
+def test_only_variants_before_the_winner_that_lack_an_operator_are_said_to_be_passed_over(
+    machines: Any, make_variant: Any, select: Any
+) -> None:
+    custom = ModelOperators(operators=(("acme.ops", "Thing"),))
+    evidence = OperatorEvidence(
+        needs=lambda variant: custom if variant.name.startswith("custom") else NOTHING,
+        support=lambda _device, needed: OperatorSupport(missing=needed),
+    )
+    names = ("custom", "plain", "custom-later")
+    offered = [make_variant("absent", ep="CUDAExecutionProvider"), *(make_variant(name) for name in names)]
+
+    found = select(machines["bare"], offered, operators=evidence)
+
+    assert found.best.variant.name == "plain"
+    (warning,) = [each for each in found.warnings if "is passed over" in each]
+    assert warning.startswith("variant 'custom' is passed over on CPUExecutionProvider (embedded)")
+    assert "OPERATOR_NOT_AVAILABLE: its model needs operator 'acme.ops:Thing'" in warning

@@ -12,6 +12,7 @@ from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.explain import selection_to_json
 from ortpkg.selection.provider_option_wishes import provider_options_by_ep
+from ortpkg.selection.reasons import asked_for
 from ortpkg.selection.selector import make_request, select_variant
 from ortpkg.selection.verdict import ReasonCode, Selection
 from tests.selection.conftest import _ROOT as ROOT
@@ -116,6 +117,8 @@ def test_the_callers_option_replaces_the_variants() -> None:
 def test_what_was_asked_for_is_part_of_the_answer() -> None:
     selection = select(variant("cpu", CPU), provider_options={"openvino": {"device_type": "NPU", "num_streams": 2}})
     assert selection_to_json(selection)["provider_options"] == {OPENVINO: {"device_type": "NPU", "num_streams": "2"}}
+    asked = f"device_type=NPU of {OPENVINO}, num_streams=2 of {OPENVINO}"
+    assert asked_for(selection) == f"policy default, {asked}"
 
 
 @pytest.mark.parametrize(

@@ -238,3 +238,10 @@ def test_the_selection_of_a_variant_that_is_called_like_another_up_to_a_nul_is_a
     winner = _select(ONNXRUNTIME_1_31, [twins[2], *twins[:2]], ["mock"]).best
     assert winner is not None
     assert winner.variant.name == "w"
+
+
+def test_to_1_27_a_name_that_goes_on_after_a_nul_is_another_name() -> None:
+    selection = _select(ONNXRUNTIME_1_27, [_variant("v\0x", "other"), _variant("v", "mock")], ["mock"])
+
+    assert selection.best is not None
+    assert selection.best.variant.name == "v"

@@ -1,0 +1,93 @@
+"""What is said of a variant whose model needs more than ONNX's own operators."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.providers.operator_support import OperatorSupport
+from ortpkg.selection.operators import OperatorEvidence, OperatorOutcome, judge_operators
+from ortpkg.selection.verdict import ReasonCode
+
+DEVICE = EpDevice(ep_name="AcmeExecutionProvider", backend="acme", device=None)
+PLACE = "AcmeExecutionProvider (acme)"
+
+
+def custom(count: int) -> ModelOperators:
+    return ModelOperators(operators=tuple(("acme.ops", f"Op{number}") for number in range(count)))
+
+
+def judged(needed: ModelOperators, support: OperatorSupport | Exception) -> OperatorOutcome:
+    def answer(ep_device: EpDevice, asked: ModelOperators) -> OperatorSupport:
+        assert (ep_device, asked) == (DEVICE, needed)
+        if isinstance(support, Exception):
+            raise support
+        return support
+
+    return judge_operators(needed, DEVICE, OperatorEvidence(needs=lambda _variant: needed, support=answer))
+
+
+def rejection_of(needed: ModelOperators) -> str:
+    outcome = judged(needed, OperatorSupport(missing=needed))
+    assert outcome.rejection is not None
+    code, reason = outcome.rejection
+    assert (code, outcome.unchecked) == (ReasonCode.OPERATOR_NOT_AVAILABLE, ())
+    return reason
+
+
+def test_nothing_is_said_of_what_is_there() -> None:
+    assert judged(custom(2), OperatorSupport()) == OperatorOutcome()
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [
+        (1, "operator 'acme.ops:Op0'"),
+        (3, "operators 'acme.ops:Op0', 'acme.ops:Op1', 'acme.ops:Op2'"),
+        (4, "operators 'acme.ops:Op0', 'acme.ops:Op1', 'acme.ops:Op2' and 1 more"),
+        (9, "operators 'acme.ops:Op0', 'acme.ops:Op1', 'acme.ops:Op2' and 6 more"),
+    ],
+)
+def test_three_missing_operators_are_named_and_the_others_counted(count: int, named: str) -> None:
+    assert rejection_of(custom(count)).startswith(f"its model needs {named}, which {PLACE} does not have; a kernel")
+
+
+def test_the_hint_is_that_of_the_first_missing_operator() -> None:
+    needed = ModelOperators(operators=(("com.microsoft", "QAttention"), ("org.openvinotoolkit", "Swish")))
+    assert "does not have; an installed onnxruntime may have it" in rejection_of(needed)
+
+
+@pytest.mark.parametrize(
+    ("sources", "maker"),
+    [
+        (("QNN", "Acme"), "by 'QNNExecutionProvider'"),
+        (("Acme", "QNN"), "by 'Acme'"),
+        (("",), "by an execution provider that it does not name"),
+    ],
+)
+def test_of_contexts_that_are_not_loaded_the_first_ones_maker_is_named(sources: tuple[str, ...], maker: str) -> None:
+    reason = rejection_of(ModelOperators(context_sources=sources))
+    assert reason == f"its model holds a context (EPContext) compiled {maker}, which {PLACE} does not load"
+
+
+def test_what_cannot_be_told_keeps_the_variant() -> None:
+    outcome = judged(custom(2), OperatorSupport(unknown=custom(1)))
+    assert outcome == OperatorOutcome(
+        unchecked=(f"it cannot be told here whether {PLACE} has operator 'acme.ops:Op0'",)
+    )
+    context = ModelOperators(context_sources=("QNN",))
+    outcome = judged(context, OperatorSupport(unknown=context))
+    assert outcome.unchecked == (f"it cannot be told here whether {PLACE} has its compiled context",)
+
+
+def test_what_is_missing_counts_before_what_cannot_be_told() -> None:
+    needed = custom(2)
+    assert judged(needed, OperatorSupport(missing=custom(1), unknown=needed)).rejection is not None
+
+
+def test_a_backend_that_fails_to_tell_keeps_the_variant_and_says_why() -> None:
+    outcome = judged(custom(1), ValueError("boom"))
+    assert outcome == OperatorOutcome(
+        unchecked=(f"{PLACE} failed to tell whether it has operator 'acme.ops:Op0': 'boom'",)
+    )
