@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.errors import quoted
+from ortpkg.errors import unquoted
 from ortpkg.graph.types import (
     ElementType,
     MapType,
@@ -84,4 +84,4 @@ def shown_type(declared: ValueType | None) -> str:
 def shown_value(value: Value) -> str:
     """For messages: "float64[2]", or the name of its class."""
     is_tensor = isinstance(value, np.ndarray | DeviceTensor)
-    return quoted(f"{value.dtype}{list(value.shape)}" if is_tensor else type(value).__name__)[1:-1]
+    return unquoted(f"{value.dtype}{list(value.shape)}" if is_tensor else type(value).__name__)

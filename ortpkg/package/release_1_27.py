@@ -212,7 +212,7 @@ def _find_model(folder: str, model_file: Any, document: str) -> str:
     if len(names) != 1:
         shown = quoted(os.path.basename(os.path.normpath(place)))  # noqa: PTH119
         raise _RefusedError(document, f"has {len(names)} ONNX files in {shown}, and names none of them")
-    return _joined(place, names[0])
+    return _joined(place, *names)
 
 
 def _is_model(name: str) -> bool:
@@ -252,9 +252,9 @@ def _kind_of_entry(entry: os.DirEntry[str], document: str) -> PathKind:
     """The kind that the folder tells; only links are followed, and one that leads in a circle stops the release."""
     if entry.is_symlink():
         return _kind_at(entry.path, document)
-    if entry.is_dir(follow_symlinks=False):
+    if entry.is_dir():
         return PathKind.DIRECTORY
-    return PathKind.FILE if entry.is_file(follow_symlinks=False) else PathKind.OTHER
+    return PathKind.FILE if entry.is_file() else PathKind.OTHER
 
 
 def _read(path: str, document: str) -> Any:

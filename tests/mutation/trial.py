@@ -96,7 +96,8 @@ class Copy:
         """Runs the tests of files once, unchanged; returns what each calls, as far as the run came."""
         below, file = str(self.root / "ortpkg"), self.root.parent / "reach.json"
         file.unlink(missing_ok=True)
-        self.pytest(["-p", "tests.mutation.reach", *tests], RECORDING_LIMIT_S, REACH_FOLDER=below, REACH_FILE=str(file))
+        arguments = ["--timeout=600", "-p", "tests.mutation.reach", *tests]
+        self.pytest(arguments, RECORDING_LIMIT_S, REACH_FOLDER=below, REACH_FILE=str(file))
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         return {test["name"]: test for test in map(json.loads, lines)}
 

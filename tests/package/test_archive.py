@@ -118,6 +118,38 @@ def test_an_archive_without_digests_is_unpacked_and_called_unverified(tmp_path: 
     assert (tmp_path / "back/digests.json").read_bytes() == dump_digests(compute_digests(tmp_path / "back"))
 
 
+def test_only_an_archive_is_overwritten_and_only_where_that_is_asked_for(root: Path, output: Path) -> None:
+    output.write_bytes(b"PK but no archive")
+    with pytest.raises(AuthoringError, match="is no packed package: it is not overwritten"):
+        pack_package(root, output, overwrite=True)
+    assert output.read_bytes() == b"PK but no archive"
+
+    output.unlink()
+    pack_package(root, output, overwrite=True)
+    packed = output.read_bytes()
+    (root / "models/m/a/model.onnx").write_bytes(b"another")
+    (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+    with pytest.raises(AuthoringError, match="exists already"):
+        pack_package(root, output)
+    assert output.read_bytes() == packed
+    pack_package(root, output, overwrite=True)
+    assert output.read_bytes() != packed
+
+
+def test_a_package_is_replaced_by_an_unpacked_one_only_where_that_is_asked_for(
+    root: Path, output: Path, tmp_path: Path
+) -> None:
+    pack_package(root, output)
+    other = make_package(tmp_path / "other", {"manifest.json": FILES["manifest.json"], "old": b"old"})
+    with pytest.raises(AuthoringError, match="exists already"):
+        unpack_package(output, other)
+    assert (other / "old").exists()
+
+    unpack_package(output, other, overwrite=True)
+
+    assert content_of(other) == content_of(root)
+
+
 @pytest.mark.parametrize("name", [*(name for name in FILES if FILES[name]), "digests.json"])
 def test_a_damaged_package_is_not_packed(root: Path, output: Path, name: str) -> None:
     content = bytearray((root / name).read_bytes())

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import Finding, PackageFormatError
-from ortpkg.package.documents import DocumentLimits, dump_document, parse_document, read_document
+from ortpkg.package.documents import DocumentLimits, dump_document, parse_document, read_document, read_json
 from ortpkg.package.frozen import freeze
 
 SMALL = DocumentLimits(nbytes=1000, depth=5, values=20, string_length=30, number_length=10)
@@ -222,3 +222,21 @@ def test_finds_a_repeated_key_in_documents_of_every_size(padding: int) -> None:
     with pytest.raises(PackageFormatError, match=r"key 'a' occurs more than once"):
         parse_document(text.encode(), document="d.json")
     assert parse_document(text.replace('"a": 1, ', "").encode(), document="d.json")["deep"] == [{"a": '": 1'}]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1234", 1234),
+        (' {"a": [[1], 2]}', {"a": [0, 2]}),
+        ('[[], [[]], {"b": {}}, 3] ', [0, 0, 0, 3]),
+        ('{"a": "[[[", "b": [["]]]"]]}', {"a": "[[[", "b": [0]}),
+    ],
+)
+def test_what_is_nested_deeper_is_0_where_that_is_asked_for(text: str, value: Any, tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(text)
+    depth = 2 if text.strip()[0] == "{" else 1
+    limits = DocumentLimits(depth=depth, values=4 if depth == 2 else 8, drops_what_is_deeper=True)
+
+    assert read_json(path, document="d.json", limits=limits) == value

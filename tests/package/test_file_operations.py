@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ortpkg.errors import AuthoringError
+from ortpkg.package.exchange import exchange_names
 from ortpkg.package.file_operations import FileOperations
 
 
@@ -53,3 +57,47 @@ def test_a_new_file_is_synced_with_all_that_was_written(
 def test_a_folder_is_synced(tmp_path: Path, synced: list[tuple[int, int]]) -> None:
     FileOperations().fsync_directory(tmp_path)
     assert [inode for inode, _ in synced] == [tmp_path.stat().st_ino]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such call")
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_two_names_are_exchanged_in_one_step(tmp_path: Path, is_folder: bool) -> None:
+    for name in ("a", "b"):
+        place = tmp_path / name / "file" if is_folder else tmp_path / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(name)
+
+    FileOperations().exchange(tmp_path / "a", tmp_path / "b")
+
+    ends = [tmp_path / name / "file" if is_folder else tmp_path / name for name in ("a", "b")]
+    assert [end.read_text() for end in ends] == ["b", "a"]
+
+
+def test_names_that_cannot_be_exchanged_are_left_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+
+    assert not exchange_names(tmp_path / "a", tmp_path / "none")
+    with pytest.raises(AuthoringError, match="none' cannot be exchanged in one step on this system: remove it first"):
+        FileOperations().exchange(tmp_path / "a", tmp_path / "none")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("library", "is_done"),
+    [
+        (
+            SimpleNamespace(renamex_np=lambda first, second, how: 0 if (first, second, how) == (b"a", b"b", 2) else -1),
+            True,
+        ),
+        (SimpleNamespace(renamex_np=lambda *_arguments: -1), False),
+        (SimpleNamespace(renameat2=lambda *arguments: 0 if arguments == (-100, b"a", -100, b"b", 2) else -1), True),
+        (SimpleNamespace(), False),
+    ],
+    ids=["macOS", "macOS, another disk", "Linux", "another system"],
+)
+def test_each_system_is_asked_by_its_own_call(
+    library: SimpleNamespace, is_done: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_arguments, **_options: library)
+
+    assert exchange_names(Path("a"), Path("b")) is is_done

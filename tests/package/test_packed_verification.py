@@ -67,7 +67,7 @@ def test_a_file_whose_bytes_are_damaged_in_the_archive_cannot_be_read(
 def test_an_archive_without_digests_is_unverified(tmp_path: Path) -> None:
     report = verify_packed(packed(tmp_path / "p.ortpkg", FILES))
 
-    assert (report.is_complete, report.file_count) == (False, 0)
+    assert (report.is_complete, report.file_count, report.nbytes) == (False, 0, 0)
     assert report.notes == ("unverified: there is no digests.json, so nothing can be compared",)
 
 

@@ -37,3 +37,16 @@ def test_says_where_and_why(tmp_path: Path) -> None:
 
     assert (refusal.document, refusal.pointer) == ("models/c/metadata.json", "/model_variants/v")
     assert refusal.message.startswith("variant 'v' has no model file 'none.onnx'")
+
+
+def test_what_is_no_folder_of_models_is_passed_over_wherever_it_stands(tmp_path: Path) -> None:
+    tree: Tree = {
+        "manifest.json": {"model_name": "m"},
+        "models/a.txt": "",
+        "models/b/notes.txt": "",
+        "models/c/metadata.json": {"model_variants": {"v": {"model_file": "m.onnx"}}},
+        "models/c/v/m.onnx": "",
+        "models/d.txt": "",
+    }
+
+    assert list(why_1_27_refuses(write_tree(tmp_path / "p", tree))) == []

@@ -10,7 +10,8 @@ import pytest
 
 from ortpkg.errors import AuthoringError
 from ortpkg.package.file_operations import FileOperations
-from ortpkg.package.staging import staged
+from ortpkg.package.planned_files import PlannedFiles
+from ortpkg.package.staging import planned_contents, staged
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 
@@ -102,3 +103,15 @@ def test_what_came_into_the_folder_after_a_kill_is_nobodys_leftover(tmp_path: Pa
         build(target)
 
     assert (target / "digests.json").is_dir()
+
+
+def test_a_plan_says_what_a_package_in_the_place_of_another_adds_changes_and_removes(tmp_path: Path) -> None:
+    for name in ("digests.json", "manifest.json", "models/b", "models/a"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    adds = {"manifest.json": 3, "models/c": 5}
+
+    assert planned_contents(tmp_path, adds, is_replaced=True) == PlannedFiles(
+        root=tmp_path, adds={"models/c": 5}, changes=("manifest.json",), removes=("models/a", "models/b")
+    )
+    assert planned_contents(tmp_path / "new", adds, is_replaced=False) == PlannedFiles(root=tmp_path / "new", adds=adds)
