@@ -55,7 +55,7 @@ def is_outside(version: str, requirement: str) -> bool:
     """Whether a version is none that a requirement ("openvino>=2024.4") allows; False where that cannot be told."""
     from packaging.requirements import InvalidRequirement, Requirement  # as above
 
-    found = parse_version(version)
+    found = parse_version(version) if len(requirement) <= _LONGEST_TEXT else None
     try:
         return found is not None and not Requirement(requirement).specifier.contains(found, prereleases=True)
     except InvalidRequirement:
@@ -63,10 +63,12 @@ def is_outside(version: str, requirement: str) -> bool:
 
 
 def requirement_name(requirement: str) -> str:
-    """The distribution that a requirement is about, in lower case with dashes; "" for what is none."""
+    """The distribution that a requirement is about, in lower case with dashes; "" for what is none, or too long."""
     from packaging.requirements import InvalidRequirement, Requirement  # as above
     from packaging.utils import canonicalize_name
 
+    if len(requirement) > _LONGEST_TEXT:
+        return ""
     try:
         return str(canonicalize_name(Requirement(requirement).name))
     except InvalidRequirement:

@@ -47,6 +47,11 @@ def test_what_a_requirement_allows() -> None:
     assert requirement_name("!") == ""
 
 
+def test_a_text_that_no_requirement_is_as_long_as_is_none() -> None:
+    assert requirement_name("a" * 300 + ">=1") == ""
+    assert not is_outside("1.0", "a>=2" + "," + ">=2," * 100 + ">=2")
+
+
 @pytest.mark.requirement("K10")
 @pytest.mark.parametrize(
     ("recorded", "rating"),

@@ -18,7 +18,7 @@ from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.byte_source import ByteSource
 from ortpkg.graph.external_data import ExternalDataFolder
 from ortpkg.graph.given_tensors import FilesInMemory, GivenTensors
-from ortpkg.graph.graph import Attribute, Graph, ValueAnnotation
+from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Attribute, Graph, ValueAnnotation
 from ortpkg.graph.graph_checks import verify_graph
 from ortpkg.graph.initializers import TensorReader
 from ortpkg.graph.limits import ModelLimits
@@ -32,6 +32,7 @@ from ortpkg.graph.value_types import value_type_from_proto
 
 _DEFAULT_LIMITS = ModelLimits()
 _NOTHING_GIVEN = GivenTensors()
+_IMPLIED_OPSETS = {ONNX_DOMAIN: onnx.defs.onnx_opset_version(), MICROSOFT_DOMAIN: 1}
 _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
 
 FunctionId = tuple[str, str, str]
@@ -133,6 +134,8 @@ class _Reader:
         opset_imports = _opset_imports(proto.opset_import) or {"": 1}
         graph = Graph(text_of(proto.graph.name, "graph name"), opset_imports=opset_imports)
         self._fill(_Scope(graph, graph.opset_imports), proto.graph)
+        # Transformers write ONNX's own nodes into a graph that has none, too.
+        graph.opset_imports.setdefault(ONNX_DOMAIN, _IMPLIED_OPSETS[ONNX_DOMAIN])
         self._given.verify_external(graph.initializers)
         verify_graph(graph)
         verify_schemas(graph)
@@ -239,15 +242,20 @@ class _Reader:
             else:
                 self._add_node(scope, proto)
 
+    def _implied_opset(self, scope: _Scope, domain: str) -> int | None:
+        """What onnxruntime takes for a domain of its own that a model forgets to import: the newest it knows."""
+        implied = None if scope.is_function else _IMPLIED_OPSETS.get(domain)
+        return implied and scope.graph.opset_imports.setdefault(domain, implied)
+
     def _add_node(self, scope: _Scope, proto: onnx.NodeProto) -> None:
         domain, op_type, name = _domain(proto.domain), proto.op_type, text_of(proto.name, "node name")
-        if domain not in scope.opset_imports:
+        opset = scope.opset_imports.get(domain) or self._implied_opset(scope, domain)
+        if opset is None:
             raise InvalidGraphError(
                 f"node {quoted(name or op_type)} is of domain {quoted(domain)}, "
                 f"whose version is not imported; imported are {', '.join(map(quoted, scope.opset_imports))}",
                 node_name=name,
             )
-        opset = scope.opset_imports[domain]
         attributes = self._attributes(scope, proto)
         subgraphs = [
             graph

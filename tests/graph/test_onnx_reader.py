@@ -18,6 +18,7 @@ from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import save_model, to_model_proto
 from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.session.inference_session import InferenceSession
 from tests.graph.model_factories import parse, save
 
 
@@ -370,3 +371,30 @@ def test_refuses_to_write_external_data_elsewhere(tmp_path: Path) -> None:
 
     with pytest.raises(ModelFileError, match=r"external_data names the external file '\.\./w', which leaves"):
         save_model(model, tmp_path / "out.onnx", external_data="../w")
+
+
+@pytest.mark.parametrize("kind", [onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16])
+@pytest.mark.parametrize(
+    "imports", [{"com.microsoft": 1}, {"": 17}], ids=["ONNX's is missing", "Microsoft's is missing"]
+)
+def test_a_domain_of_onnxruntime_that_is_not_imported_is_its_newest(kind: int, imports: dict[str, int]) -> None:
+    x, y = (helper.make_tensor_value_info(name, kind, [1]) for name in "xy")
+    nodes = [helper.make_node("Gelu", ["x"], ["a"], domain="com.microsoft"), helper.make_node("Abs", ["a"], ["y"])]
+    opsets = [helper.make_opsetid(domain, version) for domain, version in imports.items()]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets, ir_version=9)
+
+    graph = load_model(model).graph
+
+    newest = {"": onnx.defs.onnx_opset_version(), "com.microsoft": 1}
+    assert graph.opset_imports == newest | imports
+    session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    fed = np.ones(1, helper.tensor_dtype_to_np_dtype(kind))
+    np.testing.assert_allclose(session.run(None, {"x": fed})[0], [0.8413], rtol=1e-3)
+
+
+def test_a_model_of_another_domain_alone_takes_casts_of_onnx_too() -> None:
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT16, [1]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("com.microsoft", 1)], ir_version=9)
+    session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones(1, np.float16)})[0].dtype == np.float16
