@@ -14,7 +14,8 @@ class Model:
 
     Attributes:
         graph: the main graph.
-        ir_version, producer_name, producer_version, domain, model_version, doc_string: as in ModelProto.
+        ir_version, producer_name, producer_version, domain, doc_string: as in ModelProto.
+        model_version: likewise; None: the file states none.
         metadata_props: free text by key.
         path: the file that it was loaded from, where there is one.
     """
@@ -24,7 +25,7 @@ class Model:
     producer_name: str = ""
     producer_version: str = ""
     domain: str = ""
-    model_version: int = 0
+    model_version: int | None = None
     doc_string: str = ""
     metadata_props: dict[str, str] = field(default_factory=dict)
     path: Path | None = None

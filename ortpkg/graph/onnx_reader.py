@@ -145,7 +145,7 @@ class _Reader:
             producer_name=text_of(proto.producer_name, "producer name"),
             producer_version=text_of(proto.producer_version, "producer version"),
             domain=text_of(proto.domain, "model domain"),
-            model_version=proto.model_version,
+            model_version=proto.model_version if proto.HasField("model_version") else None,
             doc_string=text_of(proto.doc_string, "doc string"),
             metadata_props=entries_of(proto.metadata_props, "metadata"),
             path=self._model_file.path,

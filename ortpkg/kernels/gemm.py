@@ -107,6 +107,25 @@ def fused_gemm(info: OpKernelInfo) -> Compute:
     return _gemm(info)
 
 
+@kernel("SparseToDenseMatMul", since=(1,), domain=MS, types={"T": NUMBERS})
+def sparse_to_dense_matmul(info: OpKernelInfo) -> Compute:
+    """alpha · A' · B' of two matrices; the first, a sparse one, comes with its zeros."""
+    alpha = info.attribute("alpha", 1.0)
+    trans_a, trans_b = bool(info.attribute("transA", 0)), bool(info.attribute("transB", 0))
+
+    def compute(context: OpKernelContext, a: Tensor, b: Tensor) -> Tensor:
+        if a.ndim != 2 or b.ndim != 2:
+            raise ValueError(f"SparseToDenseMatMul multiplies matrices, but the shapes are {a.shape} and {b.shape}")
+        a, b = a.T if trans_a else a, b.T if trans_b else b
+        out = context.output(0, matmul_shape(a.shape, b.shape), a.dtype)
+        multiply(a, b, out)
+        if alpha != 1 and out.dtype.kind == "f":  # onnxruntime leaves it out of whole numbers
+            np.multiply(out, out.dtype.type(alpha), out=out)
+        return out
+
+    return compute
+
+
 @kernel("FusedMatMul", since=(1,), domain=MS, types={"T": NUMBERS})
 def fused_matmul(info: OpKernelInfo) -> Compute:
     """alpha · A' · B'; ``transBatchA`` moves a factor's first axis behind its batch axes before all else."""

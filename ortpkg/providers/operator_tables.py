@@ -38,6 +38,7 @@ EMBEDDED_CONTRIB_OPERATORS: frozenset[str] = frozenset(
         "SimplifiedLayerNormalization",
         "SkipLayerNormalization",
         "SkipSimplifiedLayerNormalization",
+        "SparseToDenseMatMul",
     }
 )
 #: Operators of com.microsoft that onnxruntime 1.31 defines, whichever of its execution providers has them.

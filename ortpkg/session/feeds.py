@@ -13,10 +13,20 @@ from typing import Any
 import numpy as np
 
 from ortpkg.errors import InvalidFeedError, UsageError, quoted
-from ortpkg.graph.types import ElementType, MapType, OptionalType, SequenceType, TensorType, ValueType, numpy_dtype
+from ortpkg.graph.types import (
+    ElementType,
+    MapType,
+    OptionalType,
+    SequenceType,
+    SparseTensorType,
+    TensorType,
+    ValueType,
+    numpy_dtype,
+)
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.session.node_args import NodeArg
 from ortpkg.session.ort_value import OrtValue
+from ortpkg.session.sparse_tensor import SparseTensor
 
 _MOST_NAMES_SHOWN = 10
 _LEFT_OUT = object()
@@ -176,6 +186,8 @@ def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
         return None if value is None else _checked(name, declared.element, value)
     if isinstance(declared, TensorType):
         return _checked_tensor(name, declared, value)
+    if isinstance(declared, SparseTensorType):
+        return _checked_sparse(name, declared, value)
     if isinstance(declared, SequenceType):
         if not isinstance(value, list | tuple):
             raise _wrong(name, str(declared), f"a {type(value).__name__}")
@@ -183,6 +195,17 @@ def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
     if isinstance(declared, MapType):
         return _checked_map(name, declared, value)
     return value
+
+
+def _checked_sparse(name: str, declared: SparseTensorType, value: Any) -> Tensor:
+    """The tensor with its zeros: the engine computes with dense tensors."""
+    if not isinstance(value, SparseTensor):
+        raise _wrong(name, f"a SparseTensor of {declared}", f"a {type(value).__name__}")
+    if value.element_type() is not declared.element_type:
+        raise _wrong(name, str(declared), value.data_type())
+    dense = value.to_dense()
+    _check_shape(name, TensorType(declared.element_type, declared.shape), dense)
+    return dense
 
 
 def _checked_map(name: str, declared: MapType, value: Any) -> dict[int | str, Any]:

@@ -6,11 +6,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypedDict
 
 import numpy as np
 
@@ -39,9 +39,18 @@ from ortpkg.session.session_parts import (
     make_session_parts,
 )
 from ortpkg.session.session_providers import ProviderRequest
+from ortpkg.session.sparse_outputs import with_sparse_outputs
 from ortpkg.session.thread_choice import ThreadChoice
 
 _log = logging.getLogger(__name__)
+
+
+class _KeptWishes(TypedDict):
+    """What a session is made anew with, whatever its providers are then."""
+
+    check_contexts: ContextCheck | None
+    transformers: Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]] | None
+    is_confined: bool
 
 
 class InferenceSession(SessionAnswers, OnnxruntimeSurface):
@@ -95,20 +104,17 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             LimitExceededError: isolated, the model took more to load than the options' limits allow.
             ModelError, ExecutionProviderError, SessionError: see their subclasses.
         """
-        if ignored:
-            _log.warning("InferenceSession ignores the keywords %s", ", ".join(map(quoted, ignored)))
+        _note_ignored(ignored)
         self._options = effective_options(sess_options)
         self._source = path_or_bytes
         #: Under onnxruntime's name, since wrappers of sessions read it.
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, str | os.PathLike) else None
-        self._remake = partial(
-            InferenceSession,
-            isolate=isolate,
-            check_contexts=check_contexts,
-            transformers=transformers,
-            is_confined=is_confined,
-            enable_fallback=False,
-        )
+        kept: _KeptWishes = {
+            "check_contexts": check_contexts,
+            "transformers": transformers,
+            "is_confined": is_confined,
+        }
+        self._remake = partial(InferenceSession, isolate=isolate, enable_fallback=False, **kept)
         request = ProviderRequest(
             providers=providers,
             provider_options=provider_options,
@@ -117,22 +123,15 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             falls_back=bool(enable_fallback),
             isolation=self._load_limits() if isolate else None,
         )
-        wishes = SessionWishes(
-            source=path_or_bytes,
-            options=self._options,
-            request=request,
-            check_contexts=check_contexts,
-            transformers=transformers,
-            is_confined=is_confined,
-        )
         self._falls_back = bool(enable_fallback) and request.is_by_name
+        wishes = SessionWishes(source=path_or_bytes, options=self._options, request=request, **kept)
         self._take(make_session_parts(wishes))
 
     def _take(self, parts: SessionParts) -> None:
         self._providers, self._state, self._profiler = parts.providers, parts.state, parts.profiler
         self._is_native, self._direct = parts.is_native, parts.direct
         self._inputs, self._overridable, self._outputs = parts.required, parts.overridable, parts.outputs
-        self._metadata, self._declared = parts.metadata, parts.declared
+        self._metadata, self._declared, self._sparse_outputs = parts.metadata, parts.declared, parts.sparse_outputs
         self._weight_nbytes = sum(partition.weight_nbytes for partition in parts.state.partitions)
         self._check_feeds = FeedCheck(parts.declared, frozenset(each.name for each in parts.overridable))
         self._output_names = [declared.name for declared in parts.outputs]
@@ -173,6 +172,12 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     ) -> list[Value]:
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
+        results = self._computed(positions, input_feed, run_options)
+        return with_sparse_outputs(results, self._sparse_outputs, positions) if self._sparse_outputs else results
+
+    def _computed(
+        self, positions: Sequence[int] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+    ) -> list[Value]:
         if run_options is not None and (adapters := _adapters_of(run_options)):
             input_feed = fed_with_adapters(input_feed, adapters)
         feeds = self._check_feeds(input_feed)
@@ -299,6 +304,11 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _note_ignored(keywords: Collection[str]) -> None:
+    if keywords:
+        _log.warning("InferenceSession ignores the keywords %s", ", ".join(map(quoted, keywords)))
 
 
 def _adapters_of(run_options: RunOptions) -> tuple[LoraAdapter, ...]:

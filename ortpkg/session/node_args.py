@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
-from ortpkg.graph.types import TensorType, ValueType
+from ortpkg.graph.types import SparseTensorType, TensorType, ValueType
+
+#: What onnxruntime says of a model that states no version: the largest number of its type.
+_NO_VERSION = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class NodeArg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMetadata:
-    """What the model file says of itself."""
+    """What the model file says of itself. ``version``: the largest number of 64 bits where it states none."""
 
     producer_name: str
     graph_name: str
@@ -46,7 +49,7 @@ def node_args(graph: Graph, names: Sequence[str]) -> list[NodeArg]:
 
 
 def _node_arg(name: str, value_type: ValueType | None) -> NodeArg:
-    shape = value_type.shape if isinstance(value_type, TensorType) else None
+    shape = value_type.shape if isinstance(value_type, TensorType | SparseTensorType) else None
     return NodeArg(name, "" if value_type is None else str(value_type), list(shape or ()), value_type)
 
 
@@ -58,6 +61,6 @@ def model_metadata(model: Model) -> ModelMetadata:
         domain=model.domain,
         description=model.doc_string,
         graph_description=model.graph.doc_string,
-        version=model.model_version,
+        version=_NO_VERSION if model.model_version is None else model.model_version,
         custom_metadata_map=dict(model.metadata_props),
     )

@@ -66,7 +66,7 @@ class SessionOptions(OptionAdditions):
         enable_cpu_mem_arena: keep blocks between runs.
         enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``.
         optimized_model_filepath: where the transformed model is written, for onnxruntime to run too; "": nowhere.
-        log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+        log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1: that of the process.
         log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
         use_per_session_threads: False: the numbers of threads are those of ``set_global_thread_pool_sizes``.
         use_deterministic_compute: the same bits in each run on this machine; without it and with
@@ -87,7 +87,7 @@ class SessionOptions(OptionAdditions):
     enable_profiling: bool = False
     profile_file_prefix: str = "ortpkg_profile_"
     optimized_model_filepath: str | Path = ""
-    log_severity_level: int = 2
+    log_severity_level: int = -1
     log_verbosity_level: int = 0
     logid: str = ""
     use_deterministic_compute: bool = False
@@ -136,7 +136,7 @@ class RunOptions(KnownAttributesOnly):
     terminate: bool = False
     only_execute_path_to_fetches: bool = False
     logid: str = ""
-    log_severity_level: int = 2
+    log_severity_level: int = -1
     log_verbosity_level: int = 0
     memory_limit_nbytes: int | None = None
     timeout_s: float | None = None

@@ -33,6 +33,8 @@ from ortpkg.session.provider_list import register_execution_providers, requested
 from ortpkg.session.session_providers import ProviderRequest, create_session_providers, requested_plugins
 from ortpkg.session.session_request import SessionRequest
 from ortpkg.session.session_state import SessionState, abandon_generating_groups, create_session_state
+from ortpkg.session.sparse_outputs import sparse_outputs_of
+from ortpkg.session.sparse_tensor import SparseTensor
 
 #: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened them.
 ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
@@ -61,6 +63,7 @@ class SessionParts:
     Attributes:
         required, overridable: inputs that must be fed, and those with a default value.
         declared: both, as the model declares them.
+        sparse_outputs: see :func:`~ortpkg.session.sparse_outputs.sparse_outputs_of`.
         state: what is planned here, or the child process that has it all.
         is_native: native libraries, or another process, run all of it, so that numpy's settings and threads are no
             matter.
@@ -74,6 +77,7 @@ class SessionParts:
     overridable: list[NodeArg]
     declared: list[NodeArg]
     outputs: list[NodeArg]
+    sparse_outputs: Mapping[int, SparseTensor]
     metadata: ModelMetadata
     is_native: bool
     direct: DirectRun | IsolatedSession | None
@@ -105,6 +109,7 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
         create_session_state, options=options, profiler=profiler, judged_contexts=judged, transformers=added
     )
     required, overridable = _required_and_overridable(model.graph)
+    sparse_outputs = sparse_outputs_of(model.graph)
     providers = register_execution_providers(created)
     try:
         state = create_state(model, providers=providers)
@@ -122,6 +127,7 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
         overridable=node_args(model.graph, overridable),
         declared=node_args(model.graph, model.graph.inputs),
         outputs=node_args(model.graph, model.graph.outputs),
+        sparse_outputs=sparse_outputs,
         metadata=model_metadata(model),
         is_native=_computes_natively(state, providers),
         direct=_direct_run(state, profiler),

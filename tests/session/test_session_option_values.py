@@ -24,7 +24,7 @@ def test_what_is_read_sets_our_own_options() -> None:
     for key, value in read_as_onnxruntime(stated).items():
         options.add_session_config_entry(key, value)
 
-    assert (options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level) == (2, 0, 2)
+    assert (options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level) == (2, 0, -1)
     assert options.enable_mem_pattern is False
     assert options.execution_mode is ExecutionMode.ORT_PARALLEL
     assert options.graph_optimization_level is GraphOptimizationLevel.ORT_ENABLE_LAYOUT
