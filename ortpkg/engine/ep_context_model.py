@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from ortpkg.engine.fused_kernel import FusedKernel
-from ortpkg.engine.graph_partitioner import guard
+from ortpkg.engine.provider_answers import guard
 from ortpkg.errors import EpContextError, ExecutionProviderError, ModelFileError, SessionError, quoted
 from ortpkg.graph.ep_context import EP_CONTEXT, is_ep_context
 from ortpkg.graph.graph import Graph, Node

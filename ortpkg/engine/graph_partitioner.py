@@ -11,28 +11,21 @@ of the nodes that were not fused are partitioned in the same way.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
-from ortpkg.engine.device_copies import copy_kernel_def, is_copy
-from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
+from ortpkg.engine.device_copies import is_copy
+from ortpkg.engine.fused_kernel import FusedKernel
+from ortpkg.engine.kernel_lookup import no_kernel
+from ortpkg.engine.partition import Partition, PartitionResult, constants_of
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
+from ortpkg.engine.provider_answers import answers_of, capabilities_of, guard, is_foreign
 from ortpkg.engine.transformers.insert_cast import widen_nodes, widenable_nodes, widened_types
-from ortpkg.errors import (
-    CompileError,
-    ExecutionProviderError,
-    KernelNotFoundError,
-    OrtpkgError,
-    quoted,
-)
-from ortpkg.graph.ep_context import ep_context_attributes, is_ep_context
-from ortpkg.graph.graph import Graph, Initializer, Node
+from ortpkg.errors import CompileError, ExecutionProviderError, OrtpkgError, quoted
+from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.schemas import constraint_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
@@ -41,55 +34,10 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.node_indices import verify_indices
 from ortpkg.providers.partition_body import partition_body
-from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
-    """What one provider runs of a graph.
-
-    Attributes:
-        provider: its name.
-        graph_path: "" for the main graph, else the way to the sub-graph, e.g. ``"if_0.then_branch"``.
-        weights_of: node name → bytes of the constants that it is the first of the nodes to read, in a fused node with
-            those of graphs inside it. What an earlier partition of the same provider reads counts there.
-        node_names, op_types, domains: the nodes, as they were before fusing.
-        fused_node: name of the node that stands for them; "" where the nodes run one by one.
-    """
-
-    provider: str
-    node_names: tuple[str, ...]
-    op_types: tuple[str, ...]
-    domains: tuple[str, ...] = ()
-    fused_node: str = ""
-    graph_path: str = ""
-    weights_of: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def weight_nbytes(self) -> int:
-        """Bytes of the constants that the partition takes in."""
-        return sum(self.weights_of.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionResult:
-    """The outcome for a graph and all graphs inside it.
-
-    Attributes:
-        partitions: in order of assignment, the main graph's first.
-        fused: the compiled partition behind each fused node.
-        choices: per graph, what both policies give, where cost decides.
-    """
-
-    partitions: tuple[Partition, ...]
-    fused: Mapping[Node, FusedKernel]
-    choices: tuple[PartitionChoice, ...] = ()
 
 
 def partition_graph(
@@ -125,7 +73,7 @@ def _partition_with_subgraphs(
         if node in own.fused:
             continue
         if is_copy(node):  # the model's own: ours come later, and nothing else computes such a node
-            raise _no_kernel(graph, node, constraint_types(graph, node), providers)
+            raise no_kernel(graph, node, constraint_types(graph, node), providers)
         for attribute, subgraph in node.subgraphs.items():
             path = f"{graph_path}/{node.name}.{attribute}" if graph_path else f"{node.name}.{attribute}"
             inner = _partition_with_subgraphs(subgraph, providers, path, counted, policy)
@@ -133,37 +81,6 @@ def _partition_with_subgraphs(
             fused.update(inner.fused)
             choices += inner.choices
     return PartitionResult(partitions=tuple(partitions), fused=fused, choices=tuple(choices))
-
-
-def find_kernels(
-    graph: Graph, providers: Sequence[ExecutionProvider], fused: Mapping[Node, FusedKernel]
-) -> dict[int, KernelDef]:
-    """The kernel definition of every node of a partitioned (and then transformed) graph, by node index.
-
-    A node that came in after the partition goes to the first provider that has a kernel for it.
-
-    Raises KernelNotFoundError where the provider of a node has no kernel for it (P15).
-    """
-    by_name = {provider.name: provider for provider in providers}
-    kernels: dict[int, KernelDef] = {}
-    for node in graph.nodes:
-        if node in fused:
-            kernels[node.index] = fused_kernel_def(node, fused[node])
-            continue
-        if is_copy(node):
-            kernels[node.index] = copy_kernel_def(node)
-            continue
-        types = constraint_types(graph, node)
-        assigned = by_name.get(node.execution_provider)
-        for provider in (assigned,) if assigned is not None else providers:
-            definition = provider.find_kernel(node, types)
-            if definition is not None:
-                graph.assign(node, provider.name)
-                kernels[node.index] = definition
-                break
-        else:
-            raise _no_kernel(graph, node, types, providers)
-    return kernels
 
 
 @dataclass(slots=True)
@@ -209,7 +126,7 @@ class _Partitioner:
         viewer = GraphViewer(self._graph, topological_order(self._graph))
 
         def ask(provider: ExecutionProvider) -> list[tuple[int, ...]]:
-            claims = [claim.node_indices for claim in _capabilities(provider, viewer, self._types_of)]
+            claims = [claim.node_indices for claim in capabilities_of(provider, viewer, self._types_of)]
             return [*claims, *((index,) for index in sorted(self._wanted_in_float32(provider)))]
 
         chosen, choice = policy.choose(self._graph, self._path, ask)
@@ -260,7 +177,7 @@ class _Partitioner:
         viewer = GraphViewer(self._graph, order)
         names = {node.index: node.name for node in self._graph.nodes}
         claimed: set[int] = set()
-        for capability in _capabilities(provider, viewer, self._types_of):
+        for capability in capabilities_of(provider, viewer, self._types_of):
             if twice := claimed.intersection(capability.node_indices):
                 _log.warning(
                     "%s claims node %s twice in one answer; only the first claim counts, and the other is ignored",
@@ -337,7 +254,7 @@ class _Partitioner:
         try:
             with guard(provider, "compile"):
                 answers = list(provider.compile(fused))
-            compute_infos = _only(NodeComputeInfo, answers, provider, "compile")
+            compute_infos = answers_of(NodeComputeInfo, answers, provider, "compile")
         except OrtpkgError:
             raise
         except Exception as error:
@@ -369,85 +286,11 @@ class _Partitioner:
             fused_node=fused_node,
             graph_path=self._path,
             weights_of={
-                node.name: sum(constant.nbytes for constant in _constants_of(graph, node, bool(fused_node), counted))
+                node.name: sum(constant.nbytes for constant in constants_of(graph, node, bool(fused_node), counted))
                 for node in nodes
             },
         )
         self._partitions.append(partition)
-
-
-def _capabilities(
-    provider: ExecutionProvider, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
-) -> list[ComputeCapability]:
-    with guard(provider, "say which nodes it runs"):
-        found = _only(ComputeCapability, list(provider.get_capability(viewer, types_of)), provider, "get_capability")
-        for capability in found:
-            verify_indices(provider.name, "get_capability", capability.node_indices, viewer.graph)
-    return found
-
-
-def _only(kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, asked: str) -> list[_T]:
-    """``answers``; ExecutionProviderError for the first that is something else than ``kind``."""
-    for each in answers:
-        if not isinstance(each, kind):
-            raise ExecutionProviderError(
-                f"{provider.name}: {asked} returned {type(each).__name__} where {kind.__name__} belongs",
-                ep_name=provider.name,
-            )
-    return list(answers)
-
-
-def guard(provider: ExecutionProvider, doing: str) -> AbstractContextManager[None]:
-    """Around code of a plug-in; nothing around our own, whose unknown errors are bugs."""
-    return foreign_code(provider.name, doing) if is_foreign(provider) else nullcontext()
-
-
-def is_foreign(provider: ExecutionProvider) -> bool:
-    """Whether a plug-in brings the provider."""
-    return provider.backend not in BUILT_IN_BACKENDS
-
-
-def _no_kernel(
-    graph: Graph, node: Node, known: Mapping[str, ElementType], providers: Sequence[ExecutionProvider]
-) -> KernelNotFoundError:
-    opset = graph.opset_imports.get(node.domain, node.since_version)
-    types = tuple(f"{name}={found.name.lower()}" for name, found in known.items())
-    asked = ", ".join(provider.name for provider in providers)
-    if is_ep_context(node):
-        return KernelNotFoundError(
-            f"EPContext node {quoted(node.name)} holds what {_source_of(node)} compiled, and no execution provider of "
-            f"this session takes it; asked: {asked}",
-            op_type=node.op_type,
-            opset=opset,
-            types=types,
-            node_name=node.name,
-        )
-    return KernelNotFoundError(
-        f"no kernel for operator {quoted(node.op_type)} of domain {quoted(node.domain or 'ai.onnx')}, opset {opset}, "
-        f"types ({', '.join(types) or 'unknown'}), at node {quoted(node.name)}; asked: {asked}",
-        op_type=node.op_type,
-        opset=opset,
-        types=types,
-        node_name=node.name,
-    )
-
-
-def _source_of(node: Node) -> str:
-    source = ep_context_attributes(node).source
-    return quoted(source) if source else "an unnamed execution provider (its source is empty)"
-
-
-def _constants_of(graph: Graph, node: Node, with_subgraphs: bool, seen: set[int]) -> Iterator[Initializer]:
-    """Constants that ``node`` reads and whose identity is not in ``seen``, which they are added to."""
-    for value in node.inputs:
-        constant = graph.constant(value) if value else None
-        if constant is not None and id(constant) not in seen:
-            seen.add(id(constant))
-            yield constant
-    if with_subgraphs:
-        for subgraph in node.subgraphs.values():
-            for inner in subgraph.nodes:
-                yield from _constants_of(subgraph, inner, with_subgraphs, seen)
 
 
 def _leaves_and_returns(graph: Graph, nodes: Sequence[Node], order: Sequence[int]) -> bool:

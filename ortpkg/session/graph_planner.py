@@ -16,7 +16,7 @@ from ortpkg.engine.device_copies import Given, copy_compute, insert_copies, is_c
 from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, create_execution_plan
 from ortpkg.engine.fused_kernel import FusedKernel, checked_kernel, fused_compute
-from ortpkg.engine.graph_partitioner import find_kernels, is_foreign
+from ortpkg.engine.kernel_lookup import find_kernels
 from ortpkg.engine.memories import memories_of
 from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
 from ortpkg.engine.memory_planning import plan_memory
@@ -24,6 +24,7 @@ from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.pending import waiting
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.profiler import Profiler
+from ortpkg.engine.provider_answers import is_foreign
 from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.engine.value_sizes import value_sizes

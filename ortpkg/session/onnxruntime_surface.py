@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.partition import Partition
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import SessionError, UsageError
 from ortpkg.kernels.op_kernel import Value

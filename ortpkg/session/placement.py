@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.labels import hardware_label
-from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.partition import Partition
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import unquoted
 from ortpkg.providers.execution_provider import BackendPlacement, ExecutionProvider

@@ -8,7 +8,7 @@ import time
 from abc import ABC
 from pathlib import Path
 
-from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.partition import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.errors import SessionError, quoted
 from ortpkg.providers.execution_provider import ExecutionProvider

@@ -15,8 +15,8 @@ from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue, ByteS
 from ortpkg.engine.device_copies import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.execution_plan import ABSENT, NodeStep
-from ortpkg.engine.graph_partitioner import Partition
 from ortpkg.engine.memory_pattern import Buffer, MemoryPatternGroup, least_possible_peak, trace_static_shapes
+from ortpkg.engine.partition import Partition
 from ortpkg.engine.partition_policy import PartitionChoice
 from ortpkg.graph.graph import ONNX_DOMAIN
 from ortpkg.session.session_state import SessionState

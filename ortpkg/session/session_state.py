@@ -14,11 +14,8 @@ from pathlib import Path
 
 from ortpkg.engine.ep_context_model import dump_ep_context_model
 from ortpkg.engine.executable_graph import ExecutableGraph
-from ortpkg.engine.graph_partitioner import (
-    Partition,
-    PartitionResult,
-    partition_graph,
-)
+from ortpkg.engine.graph_partitioner import partition_graph
+from ortpkg.engine.partition import Partition, PartitionResult
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.transformers import TransformLevel

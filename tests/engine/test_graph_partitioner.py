@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.graph_partitioner import PartitionResult, find_kernels, partition_graph
+from ortpkg.engine.graph_partitioner import partition_graph
+from ortpkg.engine.kernel_lookup import find_kernels
+from ortpkg.engine.partition import PartitionResult
 from ortpkg.errors import CompileError, ExecutionProviderError, KernelNotFoundError, StatusCode
 from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
 from ortpkg.graph.graph import Graph, Node

@@ -10,7 +10,7 @@ import onnx.parser
 import pytest
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.partition import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.errors import SessionError

@@ -1,0 +1,77 @@
+"""Which kernel each node of a partitioned graph has, and what is said where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ortpkg.engine.device_copies import copy_kernel_def, is_copy
+from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
+from ortpkg.errors import KernelNotFoundError, quoted
+from ortpkg.graph.ep_context import ep_context_attributes, is_ep_context
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.schemas import constraint_types
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.providers.execution_provider import ExecutionProvider
+
+
+def find_kernels(
+    graph: Graph, providers: Sequence[ExecutionProvider], fused: Mapping[Node, FusedKernel]
+) -> dict[int, KernelDef]:
+    """The kernel definition of every node of a partitioned (and then transformed) graph, by node index.
+
+    A node that came in after the partition goes to the first provider that has a kernel for it.
+
+    Raises KernelNotFoundError where the provider of a node has no kernel for it (P15).
+    """
+    by_name = {provider.name: provider for provider in providers}
+    kernels: dict[int, KernelDef] = {}
+    for node in graph.nodes:
+        if node in fused:
+            kernels[node.index] = fused_kernel_def(node, fused[node])
+            continue
+        if is_copy(node):
+            kernels[node.index] = copy_kernel_def(node)
+            continue
+        types = constraint_types(graph, node)
+        assigned = by_name.get(node.execution_provider)
+        for provider in (assigned,) if assigned is not None else providers:
+            definition = provider.find_kernel(node, types)
+            if definition is not None:
+                graph.assign(node, provider.name)
+                kernels[node.index] = definition
+                break
+        else:
+            raise no_kernel(graph, node, types, providers)
+    return kernels
+
+
+def no_kernel(
+    graph: Graph, node: Node, known: Mapping[str, ElementType], providers: Sequence[ExecutionProvider]
+) -> KernelNotFoundError:
+    """The error for a node that none of ``providers`` has a kernel for; ``known``: the types that bind it."""
+    opset = graph.opset_imports.get(node.domain, node.since_version)
+    types = tuple(f"{name}={found.name.lower()}" for name, found in known.items())
+    asked = ", ".join(provider.name for provider in providers)
+    if is_ep_context(node):
+        return KernelNotFoundError(
+            f"EPContext node {quoted(node.name)} holds what {_source_of(node)} compiled, and no execution provider of "
+            f"this session takes it; asked: {asked}",
+            op_type=node.op_type,
+            opset=opset,
+            types=types,
+            node_name=node.name,
+        )
+    return KernelNotFoundError(
+        f"no kernel for operator {quoted(node.op_type)} of domain {quoted(node.domain or 'ai.onnx')}, opset {opset}, "
+        f"types ({', '.join(types) or 'unknown'}), at node {quoted(node.name)}; asked: {asked}",
+        op_type=node.op_type,
+        opset=opset,
+        types=types,
+        node_name=node.name,
+    )
+
+
+def _source_of(node: Node) -> str:
+    source = ep_context_attributes(node).source
+    return quoted(source) if source else "an unnamed execution provider (its source is empty)"

@@ -1,0 +1,51 @@
+"""What execution providers answer while a graph is partitioned, checked: a plug-in may answer anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+from ortpkg.errors import ExecutionProviderError
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import ElementType
+from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, GraphViewer
+from ortpkg.providers.foreign_code import foreign_code
+from ortpkg.providers.node_indices import verify_indices
+from ortpkg.providers.plugins import BUILT_IN_BACKENDS
+
+_T = TypeVar("_T")
+
+
+def capabilities_of(
+    provider: ExecutionProvider, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
+) -> list[ComputeCapability]:
+    """What ``provider`` claims of the graph; ExecutionProviderError where that is no list of capabilities of it."""
+    with guard(provider, "say which nodes it runs"):
+        found = answers_of(
+            ComputeCapability, list(provider.get_capability(viewer, types_of)), provider, "get_capability"
+        )
+        for capability in found:
+            verify_indices(provider.name, "get_capability", capability.node_indices, viewer.graph)
+    return found
+
+
+def answers_of(kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, asked: str) -> list[_T]:
+    """``answers``; ExecutionProviderError for the first that is something else than ``kind``."""
+    for each in answers:
+        if not isinstance(each, kind):
+            raise ExecutionProviderError(
+                f"{provider.name}: {asked} returned {type(each).__name__} where {kind.__name__} belongs",
+                ep_name=provider.name,
+            )
+    return list(answers)
+
+
+def guard(provider: ExecutionProvider, doing: str) -> AbstractContextManager[None]:
+    """Around code of a plug-in; nothing around our own, whose unknown errors are bugs."""
+    return foreign_code(provider.name, doing) if is_foreign(provider) else nullcontext()
+
+
+def is_foreign(provider: ExecutionProvider) -> bool:
+    """Whether a plug-in brings the provider."""
+    return provider.backend not in BUILT_IN_BACKENDS
