@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
-from ortpkg.engine.graph_partitioner import Partition
+from ortpkg.engine.partition import Partition
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import ExecutionProviderError, LimitExceededError, OrtpkgError, RunError, SessionError, quoted
 from ortpkg.isolation.own_values import load_value

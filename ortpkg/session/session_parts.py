@@ -6,7 +6,7 @@ import copy
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -77,7 +77,7 @@ class SessionParts:
     overridable: list[NodeArg]
     declared: list[NodeArg]
     outputs: list[NodeArg]
-    sparse_outputs: Mapping[int, SparseTensor]
+    sparse_outputs: Mapping[int, SparseTensor] = field(default_factory=dict)
     metadata: ModelMetadata
     is_native: bool
     direct: DirectRun | IsolatedSession | None
