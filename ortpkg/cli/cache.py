@@ -142,7 +142,8 @@ def _list(ep: str | None, output: Output) -> int:
 
 
 def _clear(ep: str | None, keep: str | None, output: Output) -> int:
-    from ortpkg.providers.claim_refusals import drop_refusals  # numpy
+    from ortpkg.providers.cached_sessions import CachedSessions  # numpy
+    from ortpkg.providers.claim_refusals import drop_refusals  # as above
     from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # as above
 
     cache = EpContextCache(context_cache_directory())
@@ -160,6 +161,7 @@ def _clear(ep: str | None, keep: str | None, output: Output) -> int:
         count = len(gone) + damaged
         # What was refused is asked anew, too; it is no context, and not counted.
         drop_refusals(cache.directory, None if ep is None else ep_named(ep, _names_in(cache)))
+    CachedSessions(cache).prune()
     if output.is_json:
         output.json("cache", {"cleared": count, "leftovers": leftovers})
     else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -61,6 +61,21 @@ class CompiledPartition(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptContext:
+    """A partition of a session that is in the cache of contexts.
+
+    Attributes:
+        key: of the entry.
+        partition_name: its name there.
+        source: as EPContext nodes of the provider have it.
+    """
+
+    key: str
+    partition_name: str
+    source: str
+
+
 class CompilingProvider(ExecutionProvider):
     """Claims what it supports as fused partitions, and EPContext nodes of its own.
 
@@ -83,6 +98,8 @@ class CompilingProvider(ExecutionProvider):
         self._writer: EpContextWriter | None = None
         #: What the cache of contexts had, one outcome per partition that was compiled or found.
         self.cache_outcomes: list[CacheOutcome] = []
+        #: What of the session is in the cache, by the name of the fused node.
+        self.kept_contexts: dict[str, KeptContext] = {}
         #: Its own main EPContext nodes, found when it was asked for capabilities.
         self._mains: list[EpContextAttributes] = []
 
@@ -136,6 +153,8 @@ class CompilingProvider(ExecutionProvider):
         self._mains += [each for each in map(ep_context_attributes, own) if each.main_context]
         claims = [self._claim(viewer.graph, (node.index,), node.name) for node in own]
         free = {node.index for node in viewer.nodes if not node.execution_provider and not is_ep_context(node)}
+        if self.ep_context.only_contexts:
+            free.clear()
         supported = free & self._named_nodes(viewer, types_of) if free else set()
         if supported:
             claims += self.claim_subgraphs(viewer, supported)
@@ -144,7 +163,7 @@ class CompilingProvider(ExecutionProvider):
     def nodes_for_float32(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> Collection[int]:
-        return self._named_nodes(viewer, types_of)
+        return () if self.ep_context.only_contexts else self._named_nodes(viewer, types_of)
 
     def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
         """Maximal sub-graphs of ``supported``; a provider that only knows by trying may claim less."""
@@ -270,8 +289,10 @@ class CompilingProvider(ExecutionProvider):
         self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode, is_locked: bool
     ) -> CompiledPartition | None:
         entry = cache.read(descriptor, drops=is_locked)
+        if entry is None:
+            return None
         try:
-            return None if entry is None else self._import(entry, fused)
+            found = self._import(entry, fused)
         except LimitExceededError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is wrong, it can be compiled anew
@@ -279,6 +300,8 @@ class CompilingProvider(ExecutionProvider):
                 _log.warning("a cached context of %s is dropped: %s", self.name, _first_line(error))
                 cache.drop(context_key(descriptor))
             return None
+        self._note_kept(entry, fused)
+        return found
 
     def _keep(
         self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode, compiled: CompiledPartition
@@ -289,7 +312,14 @@ class CompilingProvider(ExecutionProvider):
             _log.warning("what %s compiled cannot be kept: %s", self.name, _first_line(error))
             return
         entry = ContextEntry(name=fused.node.name, descriptor=descriptor, parts=parts, arity=_arity(fused))
-        cache.write(entry, model=str(self.ep_context.model_path or ""))
+        if cache.write(entry, model=str(self.ep_context.model_path or "")):
+            self._note_kept(entry, fused)
+
+    def _note_kept(self, entry: ContextEntry, fused: FusedNode) -> None:
+        source = self.context_sources[0] if self.context_sources else self.name
+        self.kept_contexts[fused.node.name] = KeptContext(
+            key=context_key(entry.descriptor), partition_name=entry.name, source=source
+        )
 
     def _compile(self, fused: FusedNode) -> CompiledPartition:
         try:

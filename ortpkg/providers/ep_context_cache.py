@@ -135,6 +135,11 @@ def context_key(descriptor: ContextDescriptor) -> str:
     return hashlib.sha256(json.dumps(descriptor.to_json(), sort_keys=True).encode()).hexdigest()[:40]
 
 
+def context_file_name(key: str) -> str:
+    """The file of the context of that key in its cache."""
+    return f"{key}.bin"
+
+
 class EpContextCache:
     """The contexts in one directory, which need not exist yet."""
 
@@ -149,7 +154,7 @@ class EpContextCache:
         mended meanwhile.
         """
         key = context_key(descriptor)
-        if not self._note_path(key).is_file():
+        if not self.note_path(key).is_file():
             return None
         try:
             file = open_context_file(self._path(key), ep_name=descriptor.ep)
@@ -163,11 +168,14 @@ class EpContextCache:
                 self.drop(key)
             return None
         with contextlib.suppress(OSError):
-            os.utime(self._note_path(key))
+            os.utime(self.note_path(key))
         return found
 
-    def write(self, entry: ContextEntry, *, model: str) -> None:
-        """Keeps a context, then makes room. A disk that is full or read-only keeps nothing, and the log says so."""
+    def write(self, entry: ContextEntry, *, model: str) -> bool:
+        """Keeps a context, then makes room; whether it could.
+
+        A disk that is full or read-only keeps nothing, and the log says so.
+        """
         key = context_key(entry.descriptor)
         note = {
             "schema_version": _SCHEMA_VERSION,
@@ -178,11 +186,12 @@ class EpContextCache:
         text = json.dumps(note, sort_keys=True, indent=1).encode()
         try:
             write_context_file(self._path(key), entry.descriptor.ep, [entry])
-            replace_file(self._note_path(key), lambda file: file.write(text))
+            replace_file(self.note_path(key), lambda file: file.write(text))
         except (OSError, ModelFileError, EpContextWriteError) as error:
             _log.warning("the context of %s cannot be kept: %s", quoted(entry.name), error)
-            return
+            return False
         self.prune(self._most_nbytes, keep=key)
+        return True
 
     @contextlib.contextmanager
     def lock(
@@ -264,7 +273,7 @@ class EpContextCache:
         damage = self._damage(descriptor) if is_checked else ""
         if damage:
             return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=False, damage=damage)
-        if self._note_path(context_key(descriptor)).is_file():
+        if self.note_path(context_key(descriptor)).is_file():
             return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=True)
         entries = [entry for entry in self.entries() if entry.descriptor.ep == descriptor.ep]
         names = (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS)
@@ -292,7 +301,7 @@ class EpContextCache:
 
     def drop(self, key: str) -> None:
         """Deletes an entry; what another process holds open (on Windows) stays."""
-        for path in (self._note_path(key), self._path(key)):
+        for path in (self.note_path(key), self._path(key)):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
         lock = self.directory / f"{key}.lock"
@@ -302,7 +311,7 @@ class EpContextCache:
     def _damage(self, descriptor: ContextDescriptor) -> str:
         """What is wrong with the entry for that descriptor; "" where there is none, or nothing is."""
         key = context_key(descriptor)
-        if not self._path(key).exists() and not self._note_path(key).exists():
+        if not self._path(key).exists() and not self.note_path(key).exists():
             return ""
         if flaw := self._flaw(key):
             return flaw
@@ -319,7 +328,7 @@ class EpContextCache:
         """Why the files of that key are no entry; "" where they are one, as far as the context's index tells."""
         if not self._path(key).exists():
             return "its context is gone"
-        entry = self._entry(self._note_path(key))
+        entry = self._entry(self.note_path(key))
         if entry is None:
             return "its note, which says what it is for, is gone or cannot be read"
         try:
@@ -361,10 +370,15 @@ class EpContextCache:
         except (OSError, ValueError, RecursionError):
             return None
 
-    def _path(self, key: str) -> Path:
-        return self.directory / f"{key}.bin"
+    def has(self, key: str) -> bool:
+        """Whether there is an entry of that key, as far as names of files tell."""
+        return self._path(key).is_file() and self.note_path(key).is_file()
 
-    def _note_path(self, key: str) -> Path:
+    def _path(self, key: str) -> Path:
+        return self.directory / context_file_name(key)
+
+    def note_path(self, key: str) -> Path:
+        """What lies beside a context; when it was changed last is when the context was used last."""
         return self.directory / f"{key}.json"
 
 

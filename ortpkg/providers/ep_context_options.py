@@ -46,6 +46,7 @@ class EpContextOptions:
         stop_share: it is the group's last one.
         model_path: the source model's file; None where it came from memory.
         cache: where contexts made at run time are kept; None for nowhere.
+        only_contexts: the model was partitioned before: nodes without a context are left to the CPU.
         only_explains_cache: nothing is compiled; a session made so only says what the cache has.
         wait_limit_s: longest wait for another process that compiles the same; None for a bound of the cache's own.
         check_cancelled: raises where the session is not wanted any more; called while it waits.
@@ -62,6 +63,7 @@ class EpContextOptions:
     stop_share: bool = False
     model_path: Path | None = None
     cache: EpContextCache | None = None
+    only_contexts: bool = False
     only_explains_cache: bool = False
     wait_limit_s: float | None = None
     check_cancelled: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
@@ -119,7 +121,7 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
         share=_flag(entries, SHARE_EP_CONTEXTS),
         stop_share=_flag(entries, STOP_SHARE_EP_CONTEXTS),
         model_path=model_path,
-        cache=_cache(entries.get(CONTEXT_CACHE, "")),
+        cache=context_cache_of(entries),
     )
     if options.enable:
         _check_output(options)
@@ -169,7 +171,9 @@ def _check_external_initializers(output: Path, path: Path) -> None:
         )
 
 
-def _cache(value: str) -> EpContextCache | None:
+def context_cache_of(entries: Mapping[str, str]) -> EpContextCache | None:
+    """Where a session with these config entries keeps what it compiles; None for nowhere."""
+    value = entries.get(CONTEXT_CACHE, "")
     if value in ("", "0"):
         return None
     return EpContextCache(context_cache_directory() if value == "1" else Path(value))

@@ -100,7 +100,7 @@ class NativeExecutionProvider(CompilingProvider):
         claims = super().get_capability(viewer, types_of)
         if len(self._refusals) > known:
             outcome = "leaves nodes to other execution providers" if claims else "takes no node"
-            _log.warning("%s %s: %s", self.name, outcome, self._refusal_text())
+            _log.warning("%s %s: %s", self.name, outcome, self.refusal_text)
         return claims
 
     def nodes_for_float32(
@@ -278,11 +278,13 @@ class NativeExecutionProvider(CompilingProvider):
     def _refuse(self, reason: str) -> None:
         self._refusals[reason] = None
 
-    def _refusal_text(self) -> str:
+    @property
+    def refusal_text(self) -> str:
+        """Why it left nodes; "" where it left none."""
         return "; ".join(list(self._refusals)[:_MOST_NAMES_SHOWN])
 
     def get_refusal(self) -> str:
-        return "" if self._compiled else self._refusal_text()
+        return "" if self._compiled else self.refusal_text
 
     # --- compiling, keeping, loading ---------------------------------------------------------------------------------
 
@@ -358,6 +360,10 @@ class NativeExecutionProvider(CompilingProvider):
     def find_mismatch(self, recorded: ContextDescriptor, here: ContextDescriptor) -> ContextMismatch | None:
         """As always, but where the library takes them, contexts of a release with the same major and minor version."""
         versions = (release_of(each.sdk_version) for each in (recorded, here))
+        settings = self._library.settings.of_compiling  # the cache's key has them, which was asked for these
+        if settings:
+            stated = {key: value for key, value in recorded.options.items() if settings.get(key) != value}
+            recorded = replace(recorded, options=MappingProxyType(stated))
         if self._library.traits.takes_patches and is_same_minor(*versions):
             recorded = replace(recorded, sdk_version=here.sdk_version)
         return find_mismatch(recorded, here)

@@ -13,15 +13,31 @@ from pathlib import Path
 from ortpkg.engine.direct_run import DirectRun, direct_run_of
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
-from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, UsageError
+from ortpkg.errors import (
+    CancelledError,
+    ExecutionProviderError,
+    InvalidSessionOptionError,
+    LimitExceededError,
+    LoadCancelledError,
+    OrtpkgError,
+    UsageError,
+)
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
+from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import COPIES_OF_A_MODEL, LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.providers.plugins import Plugin, registered_values
 from ortpkg.session.added_transformers import added_transformers
+from ortpkg.session.cached_session import (
+    SessionCaching,
+    as_recorded,
+    caching_of,
+    files_of_weights,
+    may_be_cached,
+)
 from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.default_providers import may_do_without
 from ortpkg.session.environment import global_thread_pool_sizes
@@ -32,7 +48,7 @@ from ortpkg.session.options import SessionOptions, check_session_options
 from ortpkg.session.provider_list import register_execution_providers, requested_ep_names
 from ortpkg.session.session_providers import ProviderRequest, create_session_providers, requested_plugins
 from ortpkg.session.session_request import SessionRequest
-from ortpkg.session.session_state import SessionState, abandon_generating_groups, create_session_state
+from ortpkg.session.session_state import OnPartitioned, SessionState, abandon_generating_groups, create_session_state
 from ortpkg.session.sparse_outputs import sparse_outputs_of
 from ortpkg.session.sparse_tensor import SparseTensor
 
@@ -91,16 +107,23 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
     options, request = wishes.options, wishes.request
     if wishes.source == "":
         raise UsageError("the path of the model is empty; give the path of a file, or its bytes")
+    profiler = Profiler() if options.enable_profiling else None
+    start_ns = time.perf_counter_ns()
     try:
         check_session_options(options)
         if request.isolation is not None and (plugins := requested_plugins(request, options)):
             return _isolated_parts(wishes, plugins, request.isolation)
         added = added_transformers(wishes.transformers)
+        place = _ask_cache(wishes, profiler)
+        if place is not None and place.parts is not None:
+            _note_start(profiler, start_ns)
+            return place.parts
         model = load_for_session(wishes.source, options, with_own_links=not wishes.is_confined)
         judged = None if wishes.check_contexts is None else _judged_contexts(model.graph, wishes.check_contexts)
-        profiler = Profiler() if options.enable_profiling else None
-        start_ns = time.perf_counter_ns()
-        created, is_default = create_session_providers(request, options, model)
+        if place is not None and place.providers is not None:
+            created, is_default = place.providers
+        else:
+            created, is_default = create_session_providers(request, options, model)
     except BaseException as error:  # whatever it is, the session group that this session is of fails with it
         names = requested_ep_names(request.providers, request.ep_devices, request.backend)
         abandon_generating_groups(options, names, error)
@@ -108,33 +131,98 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
     create_state = partial(
         create_session_state, options=options, profiler=profiler, judged_contexts=judged, transformers=added
     )
-    required, overridable = _required_and_overridable(model.graph)
-    sparse_outputs = sparse_outputs_of(model.graph)
+    declared = _declared_by(model.graph)
     providers = register_execution_providers(created)
+    keep = None if place is None else place.keeper(model, providers)
     try:
-        state = create_state(model, providers=providers)
+        state = create_state(model, providers=providers, on_partitioned=keep)
     except ExecutionProviderError as error:
         if not is_default or not may_do_without(error, providers, options):
             raise
         providers = register_execution_providers([])
         model = load_for_session(wishes.source, options, with_own_links=not wishes.is_confined)
         state = create_state(model, providers=providers)
-    parts = SessionParts(
+    parts = _parts(model, state, providers, profiler, declared)
+    _note_start(profiler, start_ns)
+    return parts
+
+
+def _parts(
+    model: Model,
+    state: SessionState,
+    providers: list[ExecutionProvider],
+    profiler: Profiler | None,
+    before: _Declared,
+) -> SessionParts:
+    return SessionParts(
         providers=providers,
         state=state,
         profiler=profiler,
-        required=node_args(model.graph, required),
-        overridable=node_args(model.graph, overridable),
+        required=node_args(model.graph, before.required),
+        overridable=node_args(model.graph, before.overridable),
         declared=node_args(model.graph, model.graph.inputs),
         outputs=node_args(model.graph, model.graph.outputs),
-        sparse_outputs=sparse_outputs,
+        sparse_outputs=before.sparse_outputs,
         metadata=model_metadata(model),
         is_native=_computes_natively(state, providers),
         direct=_direct_run(state, profiler),
     )
+
+
+def _note_start(profiler: Profiler | None, start_ns: int) -> None:
     if profiler is not None:
         profiler.record("session_initialization", "Session", start_ns)
-    return parts
+
+
+# --- whole sessions in the cache of contexts -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CachePlace:
+    """What came of asking the cache for a session.
+
+    Attributes:
+        caching: its place there; None where it has none.
+        providers: made to ask, and whether they are the default ones; None where they were used up.
+        parts: the session, where it was there.
+    """
+
+    caching: SessionCaching | None
+    providers: tuple[list[ExecutionProvider], bool] | None = None
+    parts: SessionParts | None = None
+
+    def keeper(self, model: Model, providers: Sequence[ExecutionProvider]) -> OnPartitioned | None:
+        """What keeps the session once it is partitioned; ``model`` is as it was loaded."""
+        if self.caching is None:
+            return None
+        return partial(self.caching.keep, data=files_of_weights(model.graph), providers=providers)
+
+
+def _ask_cache(wishes: SessionWishes, profiler: Profiler | None) -> _CachePlace | None:
+    """The session from the cache, or where it goes; None where such a session is not kept as a whole."""
+    options = wishes.options
+    if wishes.transformers is not None or not may_be_cached(wishes.source, options):
+        return None
+    created, is_default = create_session_providers(wishes.request, options, None)
+    caching = caching_of(wishes.source, options, created)
+    found = None if caching is None else caching.find()
+    if caching is None or found is None:
+        return _CachePlace(caching=caching, providers=(created, is_default))
+    providers = register_execution_providers(created)
+    try:
+        model = load_for_session(found.model, options, with_own_links=False)
+        declared = _declared_by(model.graph)
+        state = create_session_state(model, options, providers, profiler, only_contexts=True)
+        state = as_recorded(state, found)
+    except (LimitExceededError, InvalidSessionOptionError, CancelledError, LoadCancelledError):
+        raise
+    except (OrtpkgError, KeyError, TypeError, ValueError) as error:
+        caching.drop(error)
+        for provider in dict.fromkeys(providers):
+            provider.close()
+        return _CachePlace(caching=caching)
+    parts = _parts(model, state, providers, profiler, declared)
+    return _CachePlace(caching=caching, parts=parts)
 
 
 def _isolated_parts(wishes: SessionWishes, plugins: Sequence[Plugin], limits: LoadLimits) -> SessionParts:
@@ -209,10 +297,21 @@ def _judged_contexts(graph: Graph, check_contexts: ContextCheck) -> Mapping[Path
     return check_contexts(contexts) if contexts else None
 
 
-def _required_and_overridable(graph: Graph) -> tuple[list[str], list[str]]:
-    """The names of the inputs that must be fed, and of those with a default value, as the model declares them."""
-    required = [name for name in graph.inputs if name not in graph.initializers]
-    return required, [name for name in graph.inputs if name in graph.initializers]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declared:
+    """What a model says before anything is made of it: see :class:`SessionParts`; inputs by their names."""
+
+    required: list[str]
+    overridable: list[str]
+    sparse_outputs: Mapping[int, SparseTensor]
+
+
+def _declared_by(graph: Graph) -> _Declared:
+    return _Declared(
+        required=[name for name in graph.inputs if name not in graph.initializers],
+        overridable=[name for name in graph.inputs if name in graph.initializers],
+        sparse_outputs=sparse_outputs_of(graph),
+    )
 
 
 def _computes_natively(state: SessionState, providers: Sequence[ExecutionProvider]) -> bool:

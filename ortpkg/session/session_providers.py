@@ -59,7 +59,7 @@ class ProviderRequest:
 
 
 def create_session_providers(
-    request: ProviderRequest, options: SessionOptions, model: Model
+    request: ProviderRequest, options: SessionOptions, model: Model | None
 ) -> tuple[list[ExecutionProvider], bool]:
     """The providers of a session, in order, and whether they are those that a session has where nobody names any.
 
@@ -95,7 +95,7 @@ def requested_plugins(request: ProviderRequest, options: SessionOptions) -> list
 
 
 def create_requested_providers(
-    request: ProviderRequest, options: SessionOptions, model: Model
+    request: ProviderRequest, options: SessionOptions, model: Model | None
 ) -> list[ExecutionProvider]:
     """The providers of a session, in order.
 
@@ -129,9 +129,10 @@ def _created(request: ProviderRequest) -> list[ExecutionProvider]:
     )
 
 
-def _from_options(options: SessionOptions, request: ProviderRequest, model: Model) -> list[ExecutionProvider]:
+def _from_options(options: SessionOptions, request: ProviderRequest, model: Model | None) -> list[ExecutionProvider]:
     policy = options.provider_selection_policy
     if policy is not None and not options.requested_providers:
+        assert model is not None, "a policy chooses by the model"
         by_ep: dict[tuple[str, str], list[EpDevice]] = {}
         for device in devices_of_policy(policy, model):
             by_ep.setdefault((device.ep_name, device.backend), []).append(device)

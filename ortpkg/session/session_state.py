@@ -47,6 +47,9 @@ from ortpkg.session.options import (
 from ortpkg.session.partition_entries import partition_costs
 from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context
 
+#: Takes the partitioned model, how it was partitioned, and the names of dimensions that the source declares.
+OnPartitioned = Callable[[Model, PartitionResult, tuple[str, ...]], None]
+
 #: Config entries of ONNX Runtime: the file, beside the optimized model, for initializers of at least so many bytes.
 _OPTIMIZED_DATA_ENTRY = "session.optimized_model_external_initializers_file_name"
 _OPTIMIZED_DATA_SIZE_ENTRY = "session.optimized_model_external_initializers_min_size_in_bytes"
@@ -95,6 +98,8 @@ def create_session_state(
     explains_cache: bool = False,
     judged_contexts: Mapping[Path, MappedContext] | None = None,
     transformers: AddedTransformers = NO_TRANSFORMERS,
+    only_contexts: bool = False,
+    on_partitioned: OnPartitioned | None = None,
 ) -> SessionState:
     """Takes ``model`` (which it changes) through all stages.
 
@@ -102,6 +107,8 @@ def create_session_state(
     ``judged_contexts``: the only files of contexts to load, as they were opened when somebody judged them; None for
     whatever the model names.
     ``transformers``: of the caller's own, by level, after the built-in ones of that level.
+    ``only_contexts``: the model was partitioned before: what is not in a context is the CPU's.
+    ``on_partitioned``: called with the partitioned model, and how it was, before it is made ready for our own kernels.
 
     Raises:
         InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow a session.
@@ -117,6 +124,7 @@ def create_session_state(
     ep_context = replace(
         ep_context,
         judged=judged_contexts,
+        only_contexts=only_contexts,
         wait_limit_s=options.timeout_s,
         check_cancelled=options.check_not_cancelled,
     )
@@ -127,7 +135,7 @@ def create_session_state(
         provider.ep_context = ep_context
         provider.graph_engine = engine
     if not ep_context.enable:
-        return _create(model, options, providers, profiler, ep_context, transformers)
+        return _create(model, options, providers, profiler, ep_context, transformers, on_partitioned)
     try:
         for provider in providers:
             provider.check_ep_contexts()
@@ -151,6 +159,7 @@ def _create(
     profiler: Profiler | None,
     ep_context: EpContextOptions,
     added: AddedTransformers,
+    on_partitioned: OnPartitioned | None = None,
 ) -> SessionState:
     symbolic_dimensions = tuple(dimension_names(model.graph))
     override_free_dimensions(model.graph, options.free_dimension_overrides, options.free_denotation_overrides)
@@ -162,6 +171,8 @@ def _create(
     policy = None if costs is None else CostPolicy(model.graph, providers, costs)
     result = partition_graph(model.graph, providers, policy=policy)
     _check_cpu_fallback(result, options)
+    if on_partitioned is not None:
+        on_partitioned(model, result, symbolic_dimensions)
     if ep_context.enable:
         dump_ep_context_model(model, result.fused, providers, ep_context)
     for_cpu = transform_context(providers, only=frozenset({CPU_EXECUTION_PROVIDER}))

@@ -80,7 +80,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "contexts"
 
 
-def session(model: Path, folder: Path, backend: str, **changes: Any) -> InferenceSession:
+#: A model from a file is kept as a whole, one from memory partition by partition.
+SOURCES = ["file", "memory"]
+
+
+def from_memory(model: Path) -> bytes:
+    return model.read_bytes()
+
+
+def session(model: Path | bytes, folder: Path, backend: str, **changes: Any) -> InferenceSession:
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", str(folder))
     for name, value in changes.items():
@@ -88,29 +96,35 @@ def session(model: Path, folder: Path, backend: str, **changes: Any) -> Inferenc
     return InferenceSession(model, options, providers=[EPS[backend]], backend=backend)
 
 
-def run_once(model: Path, folder: Path, backend: str, **changes: Any) -> list[Any]:
+def run_once(model: Path | bytes, folder: Path, backend: str, **changes: Any) -> list[Any]:
     with session(model, folder, backend, **changes) as made:
         return made.run(None, {"x": X})
 
 
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_hit_compiles_nothing(model: Path, folder: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hit_compiles_nothing(
+    model: Path, folder: Path, backend: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     count = Compilations(backend, monkeypatch)
-    np.testing.assert_allclose(run_once(model, folder, backend)[0], EXPECTED, rtol=1e-5)
+    given = from_memory(model) if source == "memory" else model
+    np.testing.assert_allclose(run_once(given, folder, backend)[0], EXPECTED, rtol=1e-5)
     assert count.taken() == (1, 0)
-    np.testing.assert_allclose(run_once(model, folder, backend)[0], EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(run_once(given, folder, backend)[0], EXPECTED, rtol=1e-5)
     assert count.taken() == (0, 1)
 
 
+@pytest.mark.parametrize("source", SOURCES)
 def test_what_the_library_refused_is_not_compiled_to_hear_it_again(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, folder: Path, source: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = save(MIXED, tmp_path / "mixed.onnx")
+    given = from_memory(model) if source == "memory" else model
     count = Compilations(OPENVINO, monkeypatch)
-    run_once(model, folder, OPENVINO)
+    run_once(given, folder, OPENVINO)
     assert count.taken() == (3, 0)  # the whole, which is refused; the two parts around
     caplog.clear()
-    y, _ = run_once(model, folder, OPENVINO)
+    y, _ = run_once(given, folder, OPENVINO)
     np.testing.assert_allclose(y, -np.exp(X)[:, [0, 2]], rtol=1e-5)
     assert count.taken() == (0, 2)
     assert "its library lacks ai.onnx.ml:ArrayFeatureExtractor" in caplog.text  # it is still said
@@ -154,7 +168,7 @@ def test_what_failed_for_want_of_memory_is_tried_again(
 def test_a_note_of_a_refusal_that_is_none_is_passed_over(
     tmp_path: Path, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = save(MIXED, tmp_path / "mixed.onnx")
+    model = from_memory(save(MIXED, tmp_path / "mixed.onnx"))
     run_once(model, folder, OPENVINO)
     for note in folder.glob("*.refusal"):
         note.write_text(damage)
@@ -326,21 +340,27 @@ def test_the_wait_ends_at_a_bound_of_its_own_and_then_both_compile(
 # --- damaged, and read-only ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("backend", "source"), [(OPENVINO, "file"), (OPENVINO, "memory"), (BRIDGE, "file")])
 def test_a_damaged_entry_is_compiled_anew_and_mended(
-    model: Path, folder: Path, backend: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    model: Path,
+    folder: Path,
+    backend: str,
+    source: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    run_once(model, folder, backend)
+    given = from_memory(model) if source == "memory" else model
+    run_once(given, folder, backend)
     (path,) = folder.glob("*.bin")
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.unlink()
     path.write_bytes(data)
     count = Compilations(backend, monkeypatch)
-    np.testing.assert_allclose(run_once(model, folder, backend)[0], EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(run_once(given, folder, backend)[0], EXPECTED, rtol=1e-5)
     assert count.taken() == (1, 0)
     assert caplog.text.count("a cached context is dropped") == 1
-    run_once(model, folder, backend)
+    run_once(given, folder, backend)
     assert count.taken() == (0, 1)
 
 

@@ -1,0 +1,261 @@
+"""A whole session in the cache of contexts: asked for before the source model is read, kept once it was partitioned.
+
+See :mod:`ortpkg.providers.cached_sessions`. It is for models from files on native libraries; other sessions ask the
+cache partition by partition.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ortpkg.engine.partition import Partition, PartitionResult
+from ortpkg.errors import OrtpkgError
+from ortpkg.graph.byte_source import MappedFile
+from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.inference_guards import all_graphs
+from ortpkg.graph.initializers import MappedInitializer, SparseInitializer
+from ortpkg.graph.model import Model
+from ortpkg.graph.model_file import ModelSource
+from ortpkg.graph.node import MICROSOFT_DOMAIN
+from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, to_model_proto
+from ortpkg.providers.cached_sessions import (
+    MOST_MODEL_NBYTES,
+    CachedSession,
+    CachedSessions,
+    file_digest,
+    session_key,
+)
+from ortpkg.providers.compiling_provider import CompilingProvider, KeptContext
+from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.providers.ep_context_cache import context_file_name
+from ortpkg.providers.ep_context_checks import Stamp, file_stamp
+from ortpkg.providers.ep_context_options import (
+    CONTEXT_CACHE,
+    CONTEXT_ENABLE,
+    EXTERNAL_DATA_FOLDER,
+    SHARE_EP_CONTEXTS,
+    context_cache_of,
+)
+from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.session.native_settings import native_settings
+from ortpkg.session.options import SessionOptions
+from ortpkg.session.partition_entries import partition_costs
+from ortpkg.session.session_state import SessionState
+from ortpkg.version import __version__
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCaching:
+    """One session's place in the cache.
+
+    Attributes:
+        sessions: the cache.
+        key: of the session.
+        source: the model's file.
+        stamp: what the file system said of it before it was read.
+    """
+
+    sessions: CachedSessions
+    key: str
+    source: Path
+    stamp: Stamp | None
+
+    def find(self) -> CachedSession | None:
+        """The session as it was partitioned; None where it is not in the cache."""
+        return self.sessions.find(self.key, self.source.parent)
+
+    def drop(self, reason: BaseException) -> None:
+        """Deletes what could not be used."""
+        _log.info("a cached session of %s is dropped: %s", self.source, reason)
+        self.sessions.drop(self.key)
+
+    def keep(
+        self,
+        model: Model,
+        result: PartitionResult,
+        symbolic_dimensions: Sequence[str],
+        *,
+        data: Mapping[Path, Stamp | None],
+        providers: Sequence[ExecutionProvider],
+    ) -> None:
+        """Keeps the partitioned model, if all that was compiled of it is in the cache.
+
+        Args:
+            model: after partitioning, before anything that only our own kernels understand.
+            result: of partitioning.
+            symbolic_dimensions: names that the source declares.
+            data: files of the source's weights, with their stamps from before anything was read of them.
+            providers: of the session.
+        """
+        if any(isinstance(each, SparseInitializer) for each in model.graph.initializers.values()):
+            return  # one that is an output comes out as it is, which the copy would not have
+        kept = {each.name: each.kept_contexts for each in providers if isinstance(each, CompilingProvider)}
+        contexts = {node: kept[kernel.provider].get(node.name) for node, kernel in result.fused.items()}
+        names = _below(self.source.parent, list(data))
+        if not contexts or None in contexts.values() or names is None or _left_nbytes(model.graph) > MOST_MODEL_NBYTES:
+            return
+        digests = {name: file_digest(self.source.parent / name) for name in names}
+        stamps = {self.source: self.stamp, **data}
+        if "" in digests.values() or any(file_stamp(path) != stamp for path, stamp in stamps.items()):
+            return  # what was compiled may be of what was there before
+        stand_ins = {node: _context_node(node, place) for node, place in contexts.items() if place is not None}
+        model.opset_imports.setdefault(MICROSOFT_DOMAIN, 1)
+        proto = to_model_proto(
+            model,
+            options=WriteOptions(
+                tensor=inline_tensor,
+                attribute_tensor=inline_tensor,
+                keeps_initializer=_is_used,
+                stand_in=lambda node: stand_ins.get(node, node),
+            ),
+        )
+        self.sessions.write(
+            self.key,
+            proto.SerializeToString(),
+            contexts=[place.key for place in contexts.values() if place is not None],
+            data=digests,
+            details={
+                "partitions": [asdict(each) for each in result.partitions],
+                "symbolic_dimensions": list(symbolic_dimensions),
+                "refusals": {
+                    each.name: each.refusal_text
+                    for each in providers
+                    if isinstance(each, NativeExecutionProvider) and each.refusal_text
+                },
+            },
+        )
+
+
+def may_be_cached(source: ModelSource, options: SessionOptions) -> bool:
+    """Whether a session on that model with these options could be in the cache as a whole."""
+    entries = options.config_entries
+    return (
+        isinstance(source, str | os.PathLike)
+        and context_cache_of(entries) is not None
+        and "1" not in (entries.get(CONTEXT_ENABLE), entries.get(SHARE_EP_CONTEXTS))
+        and not entries.get(EXTERNAL_DATA_FOLDER)
+        and not (options.shared_initializers or options.external_initializers or options.external_files)
+        and not options.optimized_model_filepath
+        and options.provider_selection_policy is None
+        and partition_costs(entries) is None
+    )
+
+
+def caching_of(
+    source: ModelSource, options: SessionOptions, providers: Sequence[ExecutionProvider]
+) -> SessionCaching | None:
+    """The session's place in the cache; None where its providers have none.
+
+    ``source`` and ``options`` are such that :func:`may_be_cached`.
+    """
+    cache = context_cache_of(options.config_entries)
+    if cache is None or not isinstance(source, str | os.PathLike):
+        return None
+    path = Path(source)
+    environments = _environments(providers)
+    stamp = file_stamp(path)
+    digest = file_digest(path) if environments else ""
+    if not digest:
+        return None
+    entries = {key: value for key, value in options.config_entries.items() if key != CONTEXT_CACHE}
+    key = session_key(
+        __version__,
+        digest,
+        environments,
+        entries,
+        native_settings(options).of_compiling,
+        options.graph_optimization_level.name,
+        dict(options.free_dimension_overrides),
+        dict(options.free_denotation_overrides),
+    )
+    return SessionCaching(sessions=CachedSessions(cache), key=key, source=path, stamp=stamp)
+
+
+def files_of_weights(graph: Graph) -> dict[Path, Stamp | None]:
+    """The files that the weights of a model as it was loaded lie in, with what the file system says of each now."""
+    sources = {
+        each.source.path
+        for current in all_graphs(graph)
+        for each in current.initializers.values()
+        if isinstance(each, MappedInitializer) and isinstance(each.source, MappedFile)
+    }
+    return {path: file_stamp(path) for path in sorted(sources)}
+
+
+def as_recorded(state: SessionState, found: CachedSession) -> SessionState:
+    """The state of a session from the cache, telling of nodes as the one that was kept."""
+    for ep_name, text in found.details["refusals"].items():
+        _log.warning("%s leaves nodes to other execution providers: %s", ep_name, text)
+    partitions = tuple(_partition(each) for each in found.details["partitions"])
+    return replace(state, partitions=partitions, symbolic_dimensions=tuple(found.details["symbolic_dimensions"]))
+
+
+def _partition(document: Mapping[str, Any]) -> Partition:
+    lists = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
+    return Partition(**{**document, **lists})
+
+
+def _environments(providers: Sequence[ExecutionProvider]) -> list[object]:
+    """What the compiling providers depend on, in order; empty where there is none, or another kind among them."""
+    found: list[object] = []
+    for provider in providers:
+        if isinstance(provider, NativeExecutionProvider):
+            try:
+                environment = provider.describe_environment()
+            except OrtpkgError:  # its contexts are nobody's to keep; what else is wrong, the session will tell
+                return []
+            found.append([provider.name, provider.backend, provider.options, environment.to_json()])
+        elif not isinstance(provider, CPUExecutionProvider):
+            return []
+    return found
+
+
+def _below(folder: Path, files: Sequence[Path]) -> list[str] | None:
+    """Their names from the folder; None where one lies elsewhere, behind a link."""
+    try:
+        return [path.resolve().relative_to(folder.resolve()).as_posix() for path in files]
+    except (OSError, ValueError):
+        return None
+
+
+def _context_node(fused: Node, place: KeptContext) -> Node:
+    attributes = EpContextAttributes(
+        main_context=True,
+        ep_cache_context=context_file_name(place.key).encode(),
+        embed_mode=False,
+        partition_name=place.partition_name,
+        source=place.source,
+    )
+    return Node(
+        index=fused.index,
+        name=fused.name,
+        op_type=EP_CONTEXT,
+        domain=MICROSOFT_DOMAIN,
+        inputs=fused.inputs,
+        outputs=fused.outputs,
+        attributes=attributes.to_attributes(),
+        since_version=1,
+    )
+
+
+def _left_nbytes(graph: Graph) -> int:
+    """Bytes of the constants that nodes outside of partitions need."""
+    return sum(
+        constant.nbytes
+        for current in all_graphs(graph)
+        for name, constant in current.initializers.items()
+        if _is_used(current, name)
+    )
+
+
+def _is_used(graph: Graph, name: str) -> bool:
+    return graph.is_input(name) or graph.is_output(name) or bool(graph.consumers_of(name))
