@@ -22,9 +22,9 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ortpkg.errors import AuthoringError, OrtpkgError, quoted
 from ortpkg.package.composed_file import ComposedFile
@@ -122,9 +122,10 @@ def commit_change(
     staging = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         _ensure_digests(root, operations, progress)
-        digests = _stage(staging, change, operations, progress)
+        folders = _new_folders(root, change)
+        digests = _stage(staging, change, folders, operations, progress)
         _check_unchanged(root, change)  # again: copying may have taken minutes
-        _publish_files(root, staging, change, digests, operations)
+        _publish_files(root, staging, change, folders, digests, operations)
         _replace_documents(root, staging, change, operations)
         finish(root, operations, is_ours=True)
     except BaseException as error:
@@ -169,8 +170,26 @@ def _ensure_digests(root: Path, operations: FileOperations, progress: Progress |
         write_digests(root, compute_digests(root, progress=progress), operations)
 
 
+def _new_folders(root: Path, change: PackageChange) -> list[str]:
+    """Folders that new files bring along, outer ones first: each appears with all its files at once, or not at all."""
+    folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in change.new_files)
+    new = [folder for folder in folders if not os.path.lexists(root / folder)]
+    return sorted(new, key=lambda folder: (folder.count("/"), folder))
+
+
+def _staged_file(path: str, index: int, folders: Sequence[str]) -> str:
+    """Where a new file waits in the staging folder."""
+    place = PurePosixPath(path)
+    folder = str(place.parent)
+    return f"folder{folders.index(folder)}/{place.name}" if folder in folders else f"file{index}"
+
+
 def _stage(
-    staging: Path, change: PackageChange, operations: FileOperations, progress: Progress | None
+    staging: Path,
+    change: PackageChange,
+    folders: Sequence[str],
+    operations: FileOperations,
+    progress: Progress | None,
 ) -> dict[str, FileDigest]:
     """Step 1: everything new, durable, under names that nobody looks at. Returns the digests of the new files."""
     operations.make_directory(staging)
@@ -178,8 +197,13 @@ def _stage(
     for index, (directory, files) in enumerate(change.new_directories.items()):
         copied = _copy_tree(staging / str(index), files, operations, progress)
         digests |= {f"{directory}/{path}": digest for path, digest in copied.items()}
+    for index in range(len(folders)):
+        operations.make_directory(staging / f"folder{index}")
     for index, (path, content) in enumerate(change.new_files.items()):
-        digests[path] = _write_composed(staging / f"file{index}", path, content, operations, progress)
+        target = staging / _staged_file(path, index, folders)
+        digests[path] = _write_composed(target, path, content, operations, progress)
+    for index in range(len(folders)):
+        operations.fsync_directory(staging / f"folder{index}")
     for index, document in enumerate(change.documents):
         operations.write_file(staging / f"document{index}", document.after)
         digests[document.path] = hash_bytes(document.after)
@@ -188,7 +212,12 @@ def _stage(
 
 
 def _publish_files(
-    root: Path, staging: Path, change: PackageChange, digests: Mapping[str, FileDigest], operations: FileOperations
+    root: Path,
+    staging: Path,
+    change: PackageChange,
+    folders: Sequence[str],
+    digests: Mapping[str, FileDigest],
+    operations: FileOperations,
 ) -> None:
     """Steps 2 and 3."""
     write_digests(root, _superset(root, change, digests), operations)
@@ -197,9 +226,13 @@ def _publish_files(
         make_parents(root, directory, operations)
         operations.replace(staging / str(index), target)
         operations.fsync_directory(target.parent)
+    for index, folder_name in enumerate(folders):
+        make_parents(root, folder_name, operations)
+        operations.replace(staging / f"folder{index}", root / folder_name)
+        operations.fsync_directory((root / folder_name).parent)
     for index, path in enumerate(change.new_files):
-        make_parents(root, path, operations)
-        operations.replace(staging / f"file{index}", root / path)
+        if str(PurePosixPath(path).parent) not in folders:
+            operations.replace(staging / f"file{index}", root / path)
     for folder in sorted({(root / path).parent for path in change.new_files}):
         operations.fsync_directory(folder)
 

@@ -171,7 +171,7 @@ class GraphPlanner:
         elif fused is None:
             info = None if self._info_of is None else self._info_of(graph, node)
             compute = make_compute(graph, node, step.kernel, info)
-            if node.execution_provider in self._foreign:
+            if node.execution_provider in self._foreign and callable(compute):  # what is not is refused later
                 compute = checked_kernel(compute, graph, node, node.execution_provider)
         else:
             state = fused.compute_info.create_state(node.name)
