@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.package.release_1_27 import why_1_27_refuses
+from ortpkg.package.package_info import Constraints
+from ortpkg.package.release_1_27 import read_as_1_27, why_1_27_refuses
 from tests.interop.case import Case
 from tests.interop.metadata_cases import METADATA_CASES, SELECT_CASES
 from tests.interop.packages import Tree, write_tree
@@ -50,3 +51,24 @@ def test_what_is_no_folder_of_models_is_passed_over_wherever_it_stands(tmp_path:
     }
 
     assert list(why_1_27_refuses(write_tree(tmp_path / "p", tree))) == []
+
+
+def test_what_the_release_reads_of_a_variant_is_its_model_and_its_constraints(tmp_path: Path) -> None:
+    whole = {"ep": "e", "device": "d", "architecture": "a", "ep_compatibility_info": "i"}
+    stated = {"whole": whole, "none": None, "empty": dict.fromkeys(whole, ""), "numbers": dict.fromkeys(whole, 7)}
+    variants = {name: {"model_id": name, "constraints": each} for name, each in stated.items()}
+    tree: Tree = {
+        "manifest.json": {"model_name": "m"},
+        "models/c/metadata.json": {"model_variants": variants},
+        **{f"models/c/{name}/m.onnx": "" for name in variants},
+    }
+    package, refusals = read_as_1_27(write_tree(tmp_path / "p", tree))
+
+    assert refusals == ()
+    assert package is not None
+    (component,) = package.components
+    found = {each.name: each.constraints for each in component.variants}
+    assert found == {"whole": Constraints(**whole), **dict.fromkeys(("none", "empty", "numbers"), Constraints())}
+    assert [each.model_path for each in component.variants] == [
+        tmp_path / "p/models/c" / each.name / "m.onnx" for each in component.variants
+    ]

@@ -11,7 +11,8 @@ import pytest
 from ortpkg.errors import AuthoringError
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.planned_files import PlannedFiles
-from ortpkg.package.staging import planned_contents, staged
+from ortpkg.package.rehearsal import rehearse
+from ortpkg.package.staging import is_replaceable, planned_contents, staged
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 
@@ -115,3 +116,54 @@ def test_a_plan_says_what_a_package_in_the_place_of_another_adds_changes_and_rem
         root=tmp_path, adds={"models/c": 5}, changes=("manifest.json",), removes=("models/a", "models/b")
     )
     assert planned_contents(tmp_path / "new", adds, is_replaced=False) == PlannedFiles(root=tmp_path / "new", adds=adds)
+
+
+def test_only_a_package_or_a_file_is_replaceable(tmp_path: Path) -> None:
+    for name in ("package", "other", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "package/manifest.json").touch()
+    (tmp_path / "other/notes.txt").touch()
+    (tmp_path / "file").touch()
+
+    def told(name: str, *, is_package: bool) -> bool | str:
+        try:
+            return is_replaceable(tmp_path / name, is_package=is_package)
+        except AuthoringError as error:
+            return str(error).partition("' ")[2]
+
+    no_package, no_file = "is no package: it is not overwritten", "is no file: it is not overwritten"
+    assert {name: told(name, is_package=True) for name in ("package", "other", "empty", "file", "none")} == {
+        "package": True,
+        "other": no_package,
+        "empty": False,
+        "file": no_package,
+        "none": False,
+    }
+    assert {name: told(name, is_package=False) for name in ("package", "empty", "file", "none")} == {
+        "package": no_file,
+        "empty": False,
+        "file": True,
+        "none": False,
+    }
+
+
+@pytest.mark.skipif(os.name == "nt", reason="makes links")
+def test_a_link_to_a_package_is_not_replaceable(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "link").symlink_to("package")
+    with pytest.raises(AuthoringError, match="is no package"):
+        is_replaceable(tmp_path / "link", is_package=True)
+    (tmp_path / "package/manifest.json").touch()
+    with pytest.raises(AuthoringError, match="is no package"):
+        is_replaceable(tmp_path / "link", is_package=True)
+
+
+def test_what_is_not_announced_is_refused_in_a_rehearsal(tmp_path: Path) -> None:
+    planned = PlannedFiles(root=tmp_path, adds={"a": 1})
+
+    assert rehearse(lambda operations: operations.announce(planned)) == planned
+    assert rehearse(lambda _operations: None) is None
+    with pytest.raises(AuthoringError, match=r"left something to tidy up \(unlink\)"):
+        rehearse(lambda operations: operations.unlink(tmp_path / "a"))
+    with pytest.raises(ZeroDivisionError):
+        rehearse(lambda _operations: 1 / 0)

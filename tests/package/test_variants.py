@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.package.frozen import EMPTY
-from ortpkg.package.package_info import Constraints, VariantInfo
+from ortpkg.package.package_info import (
+    Constraints,
+    PackageFormat,
+    PackageInfo,
+    VariantInfo,
+    own_version,
+    version_of,
+)
 from ortpkg.package.reader import open_package
 from ortpkg.package.variants import LazyVariants, alike
 
@@ -113,3 +120,24 @@ def test_what_is_alike_states_the_same(tmp_path: Path) -> None:
             assert variants[place].provider_options == group.provider_options
     assert variants[0].constraints == Constraints(ep="CUDAExecutionProvider", device="gpu")
     assert groups[0].places == [0, 1]
+
+
+def test_a_variant_has_its_own_version_where_it_states_one_and_else_the_packages() -> None:
+    package = PackageInfo(root=_ROOT, format=PackageFormat.METADATA, name="p", version="2.0", components=())
+    stated: dict[str, dict[str, Any]] = {
+        "own": {"version": "1.1"},
+        "none": {},
+        "empty": {"version": ""},
+        "number": {"version": 3},
+    }
+    variants = {name: replace(make(name), metadata=metadata) for name, metadata in stated.items()}
+
+    assert {name: own_version(each) for name, each in variants.items()} == {
+        "own": "1.1",
+        "none": None,
+        "empty": None,
+        "number": None,
+    }
+    assert version_of(variants["own"], package) == "1.1"
+    assert version_of(variants["number"], package) == "2.0"
+    assert version_of(variants["none"], replace(package, version=None)) is None
