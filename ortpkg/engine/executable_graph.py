@@ -16,7 +16,6 @@ from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.workspace import Workspace, WorkspacePool
-from ortpkg.errors import ModelError, quoted
 from ortpkg.kernels.op_kernel import Compute, Value
 
 #: Runs all instructions of a frame.
@@ -148,20 +147,11 @@ class ExecutableGraph:
 def make_instructions(
     plan: ExecutionPlan, allocation: AllocationPlan, computes: Sequence[Compute]
 ) -> tuple[Instruction, ...]:
-    """The plans as one instruction per step.
-
-    Raises ModelError (FAIL) where a step's kernel is nothing that could be called (P15).
-    """
+    """The plans as one instruction per step."""
     outputs = frozenset(plan.outputs)
     shared = {value.reused_buffer for value in allocation.values if value.alloc_kind is AllocKind.REUSE}
     instructions = []
     for number, (step, compute) in enumerate(zip(plan.steps, computes, strict=True)):
-        if not callable(compute):
-            raise ModelError(
-                f"got no kernel for node {quoted(step.node_name)} ({step.op_type}): {step.provider} made "
-                f"{type(compute).__name__}, which cannot be called",
-                node_name=step.node_name,
-            )
         aliased = {output for _input, output in step.kernel.alias}
         slots = []
         for position, index in enumerate(step.outputs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ortpkg.errors import InvalidGraphError, OrtpkgError, printable
+from ortpkg.errors import InvalidGraphError, ModelError, OrtpkgError, printable, quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ValueType
 from ortpkg.kernels.kernel_registry import KernelDef
@@ -57,13 +57,23 @@ class NodeKernelInfo:
 
 
 def make_compute(graph: Graph, node: Node, definition: KernelDef, info: OpKernelInfo | None = None) -> Compute:
-    """The compute function of ``node``. InvalidGraphError with the node's name where its attributes do not fit.
+    """The compute function of ``node``.
 
     ``info``: what the kernel sees of the node, where that is more than the graph says.
+
+    Raises InvalidGraphError where the node's attributes do not fit, and ModelError (FAIL) where what the factory made
+    cannot be called (P15); both name the node.
     """
     try:
-        return definition.factory(info or NodeKernelInfo(graph, node))
+        compute = definition.factory(info or NodeKernelInfo(graph, node))
     except OrtpkgError:
         raise
     except Exception as error:
         raise InvalidGraphError(f"{node}: {printable(error)}", node_name=node.name) from error
+    if not callable(compute):
+        raise ModelError(
+            f"got no kernel for node {quoted(node.name)} ({node.op_type}): {node.execution_provider or 'its factory'} "
+            f"made {type(compute).__name__}, which cannot be called",
+            node_name=node.name,
+        )
+    return compute

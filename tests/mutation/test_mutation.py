@@ -283,10 +283,11 @@ def test_what_tests_call_is_recorded_again_only_where_their_file_changed(tmp_pat
     class Recording(Copy):
         asked: list[str]
 
-        def record_reach(self, tests: Sequence[str]) -> dict[str, Any]:
-            self.asked = list(tests)
-            return {f"{file}::test_it": {"file": file} for file in tests}
+        def record_reach(self, tests: Sequence[str]) -> tuple[dict[str, Any], int | None]:
+            self.asked += tests
+            return {f"{file}::test_it": {"file": file} for file in tests}, codes.pop()
 
+    codes: list[int | None] = []
     files = [tmp_path / "tests" / name for name in ("test_a.py", "test_b.py")]
     files[0].parent.mkdir()
     for file in files:
@@ -300,10 +301,16 @@ def test_what_tests_call_is_recorded_again_only_where_their_file_changed(tmp_pat
         assert recorded == {f"tests/{file.name}::test_it": {"file": f"tests/{file.name}"} for file in files}
         return copy.asked
 
+    codes = [0]
     assert asked_for() == ["tests/test_a.py", "tests/test_b.py"]
     assert asked_for() == []
     files[1].write_text("def test_it(): ...\n")
+    codes = [None]
     assert asked_for() == ["tests/test_b.py"]
+    for file in files:
+        file.write_text("def test_it(): return\n")
+    codes = [1, 3]  # the last file of a run that ended early is run again
+    assert asked_for() == ["tests/test_a.py", "tests/test_b.py", "tests/test_b.py"]
 
 
 def test_what_hangs_is_stopped(tmp_path: Path) -> None:

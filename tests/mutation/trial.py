@@ -92,14 +92,14 @@ class Copy:
         files = sorted(Path(self.root, folder).rglob("test_*.py"))
         return {file.relative_to(self.root).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
-    def record_reach(self, tests: Sequence[str]) -> dict[str, Any]:
-        """Runs the tests of files once, unchanged; returns what each calls, as far as the run came."""
+    def record_reach(self, tests: Sequence[str]) -> tuple[dict[str, Any], int | None]:
+        """Runs the tests of files once, unchanged; what each calls, as far as the run came, and its exit code."""
         below, file = str(self.root / "ortpkg"), self.root.parent / "reach.json"
         file.unlink(missing_ok=True)
         arguments = ["--timeout=600", "-p", "tests.mutation.reach", *tests]
-        self.pytest(arguments, RECORDING_LIMIT_S, REACH_FOLDER=below, REACH_FILE=str(file))
+        code = self.pytest(arguments, RECORDING_LIMIT_S, REACH_FOLDER=below, REACH_FILE=str(file))
         lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        return {test["name"]: test for test in map(json.loads, lines)}
+        return {test["name"]: test for test in map(json.loads, lines)}, code
 
 
 def recorded_reach(copy: Copy, folder: str, kept: Path) -> dict[str, Any]:
@@ -111,12 +111,19 @@ def recorded_reach(copy: Copy, folder: str, kept: Path) -> dict[str, Any]:
     text = kept.read_text(encoding="utf-8") if kept.exists() else "{}"
     digests = copy.test_files(folder)
     known = {file: each for file, each in json.loads(text).items() if digests.get(file) == each["digest"]}
-    if missing := sorted(digests.keys() - known.keys()):
+    while missing := sorted(digests.keys() - known.keys()):
         print(f"running {len(missing)} files of {folder} once, to see what each test calls", flush=True)
-        recorded = copy.record_reach(missing)
-        for file in missing:
-            if tests := {name: test for name, test in recorded.items() if name.partition("::")[0] == file}:
-                known[file] = {"digest": digests[file], "tests": tests}
+        recorded, code = copy.record_reach(missing)
+        by_file: dict[str, dict[str, Any]] = {}
+        for name, test in recorded.items():
+            by_file.setdefault(name.partition("::")[0], {})[name] = test
+        if code not in {0, 1}:  # it ended early, in the midst of the last file
+            print(f"pytest ended with {code}", flush=True)
+            begun = list(by_file)[-1] if by_file else missing[0]
+            by_file = {file: by_file[file] for file in by_file if file != begun} or {begun: by_file.get(begun, {})}
+        else:
+            by_file = {file: by_file.get(file, {}) for file in missing}
+        known |= {file: {"digest": digests[file], "tests": tests} for file, tests in by_file.items()}
         kept.write_text(json.dumps(known), encoding="utf-8")
     return {name: test for each in known.values() for name, test in each["tests"].items()}
 

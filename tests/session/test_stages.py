@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.transformers import TransformLevel
 from ortpkg.errors import ModelError, StatusCode
@@ -93,11 +94,14 @@ class KernellessProvider(OwnProvider):
 
 
 @pytest.mark.requirement("P15")
-def test_a_node_whose_kernel_is_none_is_a_failure_that_names_it() -> None:
+@pytest.mark.parametrize("profiler", [None, Profiler()])
+def test_a_node_whose_kernel_is_none_is_a_failure_that_names_it(profiler: Profiler | None) -> None:
     with pytest.raises(
         ModelError, match=r"no kernel for node 'Abs_.* \(Abs\): KernellessProvider made NoneType"
     ) as caught:
-        create_session_state(load_model(model_of(TEXT)), options_of(), [KernellessProvider(), CPUExecutionProvider()])
+        create_session_state(
+            load_model(model_of(TEXT)), options_of(), [KernellessProvider(), CPUExecutionProvider()], profiler
+        )
     assert (caught.value.code, (caught.value.node_name or "")[:4]) == (StatusCode.FAIL, "Abs_")
 
 
