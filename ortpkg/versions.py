@@ -51,6 +51,16 @@ def release_of(text: str) -> str:
     return found.group() if found else ""
 
 
+def is_within_release(version: str, release: str) -> bool:
+    """Whether a version is of that release, of which only the first numbers may be given.
+
+    >>> is_within_release("2026.4.1-22982-e213a147257", "2026.4"), is_within_release("2026.41", "2026.4")
+    (True, False)
+    """
+    found, stated = release_of(version).split("."), release_of(release).split(".")
+    return bool(stated[0]) and found[: len(stated)] == stated
+
+
 def is_outside(version: str, requirement: str) -> bool:
     """Whether a version is none that a requirement ("openvino>=2024.4") allows; False where that cannot be told."""
     from packaging.requirements import InvalidRequirement, Requirement  # as above

@@ -25,6 +25,7 @@ from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, 
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.context_form import ContextForm
 from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry, Part
@@ -83,11 +84,14 @@ class CompilingProvider(ExecutionProvider):
         context_sources: values of an EPContext node's ``source`` that are its own, beside those that its name implies
             (``ep_names.context_sources_of``); the first is what it writes. Letter by letter (E10).
         ep_context: the session's options; set by the session before it asks for capabilities.
+        context_form: in which onnxruntime's execution provider of the name keeps contexts, where that is known: it is
+            read, and written where the session's options ask for it.
         first_loader: loads each context in a child process before it is loaded here for the first time; None for code
             of our own, and for what looks after itself. The session sets it for plug-ins.
     """
 
     context_sources: tuple[str, ...] = ()
+    context_form: ContextForm | None = None
     first_loader: ContextLoader | None = None
 
     def __init__(
@@ -130,6 +134,10 @@ class CompilingProvider(ExecutionProvider):
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:  # noqa: ARG002
         """The compiled partition from what was kept of it. Raises whatever the library raises."""
         raise EpContextError(f"{self.name} loads no contexts", ep_name=self.name, partition_name=entry.name)
+
+    def complete_context(self, entry: ContextEntry, node: Node) -> ContextEntry:  # noqa: ARG002
+        """A context as it was found, with what its EPContext node adds; by default nothing."""
+        return entry
 
     def group_source(self, fused: FusedNode) -> object:  # noqa: ARG002
         """What :meth:`finish_group` needs of a partition, kept in memory until then; None for nothing."""
@@ -177,7 +185,7 @@ class CompilingProvider(ExecutionProvider):
         kept: list[tuple[Node, ContextEntry]] = []
         # Contexts that are carried into another model are not taken from those that wait for sessions that infer.
         options = replace(self.ep_context, share=False) if self.ep_context.enable else self.ep_context
-        reader = EpContextReader(self.name, options, self._mains)
+        reader = EpContextReader(self.name, options, self._mains, self.context_form)
         for fused in fused_nodes:
             context_node = self.context_node_of(fused)
             if context_node is not None:
@@ -342,7 +350,9 @@ class CompilingProvider(ExecutionProvider):
     def _context_writer(self) -> EpContextWriter:
         if self._writer is None:
             source = self.context_sources[0] if self.context_sources else self.name
-            self._writer = EpContextWriter(self.name, source, self.ep_context, self.finish_group)
+            self._writer = EpContextWriter(
+                self.name, source, self.ep_context, self.finish_group, form=self.context_form
+            )
         return self._writer
 
     def _parts_of(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
@@ -382,7 +392,7 @@ class CompilingProvider(ExecutionProvider):
         """The context behind an EPContext node, and its partition. EpContextError (INVALID_GRAPH) for all faults."""
         attributes = ep_context_attributes(context_node)
         name = attributes.partition_name or fused.node.name
-        entry = reader.find_entry(attributes, name)
+        entry = self.complete_context(reader.find_entry(attributes, name), context_node)
         check_context_entry(entry, context_node, attributes, ep_name=self.name)
         try:
             mismatch = self.find_mismatch(entry.descriptor, self.describe_environment())

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -59,6 +59,7 @@ class ContextEntry:
         arity: how many inputs and outputs the partition has; None where the file does not say.
         file: the file that the parts were mapped from; None where there is none, or where it was being replaced.
         source: what the EP compiled it from, for the end of a session group; never written.
+        is_foreign: whether another tool made it: what its descriptor does not say, nobody knows.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ContextEntry:
     arity: tuple[int, int] | None = None
     file: PartsFile | None = None
     source: object = None
+    is_foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,21 +252,30 @@ def _arity(value: Any) -> tuple[int, int] | None:
     return inputs, outputs
 
 
-def open_context_file(path: Path, *, ep_name: str, mapped: MappedContext | None = None) -> ContextFile:
-    """Maps a context file, unless it was ``mapped`` already. EpContextError where it is missing or no context file."""
-    where = f"the context file {quoted(path)}"
+def map_context_file(path: Path, *, ep_name: str, mapped: MappedContext | None = None) -> MappedContext:
+    """Maps a file of contexts, unless it was ``mapped`` already. EpContextError where it cannot be read."""
     try:
-        mapped = mapped or map_context(path)
+        return mapped or map_context(path)
     except ModelFileError as error:
-        raise EpContextError(f"{where} cannot be read: {error}", ep_name=ep_name) from error
+        raise EpContextError(f"the context file {quoted(path)} cannot be read: {error}", ep_name=ep_name) from error
+
+
+def open_context_file(path: Path, *, ep_name: str) -> ContextFile:
+    """Maps a context file of ortpkg's. EpContextError where it is missing or no context file."""
+    return read_context_file(map_context_file(path, ep_name=ep_name), ep_name=ep_name)
+
+
+def read_context_file(mapped: MappedContext, *, ep_name: str) -> ContextFile:
+    """The same of a file that is mapped already."""
+    where = f"the context file {quoted(mapped.path)}"
     if not mapped.is_same:  # it was replaced meanwhile
         return ContextFile(mapped.data, ep_name=ep_name, where=where)
     return ContextFile(
         mapped.data,
         ep_name=ep_name,
         where=where,
-        checked=CheckedBlobs(path, mapped.stamp),
-        place=(path, mapped.stamp),
+        checked=CheckedBlobs(mapped.path, mapped.stamp),
+        place=(mapped.path, mapped.stamp),
     )
 
 
@@ -282,20 +293,26 @@ def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]
         raise _unwritten(path, ep_name, error) from error
 
 
-def create_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry], *, first_offset: int = 0) -> bool:
-    """Writes the contexts to a new file, in one step; False where the very same file is there already, and stays.
+def context_chunks(ep_name: str, entries: Sequence[ContextEntry], *, first_offset: int = 0) -> Iterator[Part]:
+    """The bytes of a file with these contexts.
 
     The first part of the first entry begins at ``first_offset``, where the index leaves room for that.
+    """
+    return _chunks(ep_name, entries, first_offset)
+
+
+def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[Part]]) -> bool:
+    """Writes a new file of contexts, in one step; False where the very same file is there already, and stays.
 
     Raises EpContextWriteError where that fails, or another file has the name, which may be what other models need.
     """
     try:
         if os.path.lexists(path):
-            if _holds(path, _chunks(ep_name, entries, first_offset)):
+            if _holds(path, chunks()):
                 return False
             raise _taken(path, "holds other contexts", ep_name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        create_file(path, lambda file: file.writelines(_chunks(ep_name, entries, first_offset)))
+        create_file(path, lambda file: file.writelines(chunks()))
     except (OSError, ModelFileError) as error:
         raise _unwritten(path, ep_name, error) from error
     return True
@@ -307,13 +324,16 @@ def offset_past_index(entries: Sequence[ContextEntry]) -> int:
     return _aligned(_HEADER_NBYTES + 2 * texts + _INDEX_NBYTES_PER_ENTRY * len(entries))
 
 
-def check_context_file_place(path: Path, ep_name: str) -> None:
-    """Raises EpContextWriteError where something that can be no context file has the name of one to be made."""
+def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) -> None:
+    """Raises EpContextWriteError where something that can be no context file has the name of one to be made.
+
+    ``magic``: the first bytes of such a file.
+    """
     if not os.path.lexists(path):
         return
     try:
         with path.open("rb") as file:
-            is_context = file.read(len(MAGIC)) == MAGIC
+            is_context = file.read(len(magic)) == magic
     except OSError:
         is_context = False
     if not is_context:

@@ -45,6 +45,14 @@ def check_context_entry(entry: ContextEntry, node: Node, attributes: EpContextAt
         )
 
 
+def has_own_notes(attributes: EpContextAttributes) -> bool:
+    """Whether the node says that ortpkg made its context."""
+    try:
+        return _noted(attributes.notes, "a context", "") is not None
+    except EpContextError:
+        return True
+
+
 def _noted(notes: str, where: str, ep_name: str) -> ContextDescriptor | None:
     try:
         document = json.loads(notes)

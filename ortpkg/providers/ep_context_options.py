@@ -24,6 +24,9 @@ SHARE_EP_CONTEXTS = "ep.share_ep_contexts"
 STOP_SHARE_EP_CONTEXTS = "ep.stop_share_ep_contexts"
 #: Ours: "1" keeps what is compiled for later sessions under the cache directory, a path keeps it there.
 CONTEXT_CACHE = "ortpkg.ep_context_cache"
+#: Ours: whose contexts are made: "ortpkg" (default), or "onnxruntime" for what its execution providers read, too.
+CONTEXT_FORM = "ortpkg.ep_context_form"
+FORM_OF_ORTPKG, FORM_OF_ONNXRUNTIME = "ortpkg", "onnxruntime"
 
 _MODEL_SUFFIX = ".onnx"
 _CONTEXT_SUFFIX = "_ctx.onnx"
@@ -44,6 +47,7 @@ class EpContextOptions:
             into the ONNX file.
         share: the session belongs to a group (E44).
         stop_share: it is the group's last one.
+        for_onnxruntime: * contexts are written as onnxruntime's execution provider of the name writes them.
         model_path: the source model's file; None where it came from memory.
         cache: where contexts made at run time are kept; None for nowhere.
         only_contexts: the model was partitioned before: nodes without a context are left to the CPU.
@@ -61,6 +65,7 @@ class EpContextOptions:
     external_initializers: str = ""
     share: bool = False
     stop_share: bool = False
+    for_onnxruntime: bool = False
     model_path: Path | None = None
     cache: EpContextCache | None = None
     only_contexts: bool = False
@@ -120,6 +125,7 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
         external_initializers=_file_name(entries, CONTEXT_EXTERNAL_INITIALIZERS),
         share=_flag(entries, SHARE_EP_CONTEXTS),
         stop_share=_flag(entries, STOP_SHARE_EP_CONTEXTS),
+        for_onnxruntime=_is_for_onnxruntime(entries),
         model_path=model_path,
         cache=context_cache_of(entries),
     )
@@ -177,6 +183,15 @@ def context_cache_of(entries: Mapping[str, str]) -> EpContextCache | None:
     if value in ("", "0"):
         return None
     return EpContextCache(context_cache_directory() if value == "1" else Path(value))
+
+
+def _is_for_onnxruntime(entries: Mapping[str, str]) -> bool:
+    form = entries.get(CONTEXT_FORM) or FORM_OF_ORTPKG
+    if form not in (FORM_OF_ORTPKG, FORM_OF_ONNXRUNTIME):
+        raise InvalidSessionOptionError(
+            f'{CONTEXT_FORM} is "{FORM_OF_ORTPKG}" or "{FORM_OF_ONNXRUNTIME}", not {quoted(form)}', key=CONTEXT_FORM
+        )
+    return form == FORM_OF_ONNXRUNTIME
 
 
 def _flag(entries: Mapping[str, str], key: str) -> bool:

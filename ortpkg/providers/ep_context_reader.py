@@ -12,7 +12,9 @@ from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.linked_files import why_not_followed
-from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, open_context_file
+from ortpkg.providers.context_form import ContextForm, ContextSource
+from ortpkg.providers.ep_context_file import MAGIC, ContextEntry, ContextFile, map_context_file, read_context_file
+from ortpkg.providers.ep_context_match import has_own_notes
 from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, EpContextOptions
 from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.mapped_context import MappedContext
@@ -21,17 +23,25 @@ from ortpkg.providers.mapped_context import MappedContext
 class EpContextReader:
     """The contexts that one model's EPContext nodes of one execution provider lead to; files are opened once."""
 
-    def __init__(self, ep_name: str, options: EpContextOptions, mains: Sequence[EpContextAttributes]) -> None:
+    def __init__(
+        self,
+        ep_name: str,
+        options: EpContextOptions,
+        mains: Sequence[EpContextAttributes],
+        form: ContextForm | None = None,
+    ) -> None:
         """
         Args:
             ep_name: of the execution provider.
             options: the session's.
             mains: the model's main EPContext nodes of this execution provider.
+            form: another form than ortpkg's that is read: that of onnxruntime's execution provider of the name.
         """
+        self._form = form
         self._ep_name = ep_name
         self._options = options
         self._mains = tuple(mains)
-        self._opened: dict[Path, ContextFile] = {}
+        self._opened: dict[Path, ContextSource] = {}
 
     def find_entry(self, attributes: EpContextAttributes, name: str) -> ContextEntry:
         """The context of partition ``name``: the node's own, or, where it has none, the main node's that has its graph.
@@ -57,26 +67,45 @@ class EpContextReader:
         path = self.path_of(main)
         if self._options.share and shared_workspace(self._ep_name).holds(path, name):
             return True
-        return name in self._file_at(path).names
+        return name in self._file_at(path, main, name).names
 
     def _entry_of(self, main: EpContextAttributes, name: str) -> ContextEntry:
         if main.embed_mode:
             return self._embedded_file(main).entry(name)
         path = self.path_of(main)
         if self._options.share:
-            found = shared_workspace(self._ep_name).take(path, name, self._file_at)
+            found = shared_workspace(self._ep_name).take(path, name, lambda path: self._file_at(path, main, name))
             self._check_judged(found, path)
             return found
-        return self._file_at(path).entry(name)
+        return self._file_at(path, main, name).entry(name)
 
-    def _embedded_file(self, main: EpContextAttributes) -> ContextFile:
+    def _embedded_file(self, main: EpContextAttributes) -> ContextSource:
         where = f"the context embedded for partition {quoted(main.partition_name)}"
-        return ContextFile(memoryview(main.ep_cache_context), ep_name=self._ep_name, where=where)
+        data = memoryview(main.ep_cache_context)
+        found = self._in_other_form(data, main, main.partition_name, where)
+        return ContextFile(data, ep_name=self._ep_name, where=where) if found is None else found
 
-    def _file_at(self, path: Path) -> ContextFile:
+    def _file_at(self, path: Path, main: EpContextAttributes, name: str) -> ContextSource:
         if path not in self._opened:
-            self._opened[path] = open_context_file(path, ep_name=self._ep_name, mapped=self._judged_at(path))
+            mapped = map_context_file(path, ep_name=self._ep_name, mapped=self._judged_at(path))
+            found = self._in_other_form(mapped.data, main, name, f"the context file {quoted(path)}")
+            self._opened[path] = read_context_file(mapped, ep_name=self._ep_name) if found is None else found
         return self._opened[path]
+
+    def _in_other_form(
+        self, data: memoryview, main: EpContextAttributes, name: str, where: str
+    ) -> ContextSource | None:
+        """The contexts of onnxruntime's provider; None where they are ortpkg's own, or this node says that they were.
+
+        A blob as older releases kept it has no sign of its own: it is one where the node names the release of its SDK
+        and has no notes of ours.
+        """
+        if self._form is None or bytes(data[: len(MAGIC)]) == MAGIC:
+            return None
+        if self._form.is_of(data):
+            return self._form.read(data, where, name)
+        is_theirs = bool(main.ep_sdk_version) and not has_own_notes(main)
+        return self._form.read_bare(data, where, name) if is_theirs and data.nbytes else None
 
     def _judged_at(self, path: Path) -> MappedContext | None:
         """The file as it was judged; None where nobody judged. EpContextError where it is another one by now."""

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.errors import EpContextError, quoted
+from ortpkg.providers.context_form import ContextForm, ContextSource
 from ortpkg.providers.ep_context_checks import Stamp, file_stamp
-from ortpkg.providers.ep_context_file import ContextEntry, ContextFile, create_context_file, offset_past_index
+from ortpkg.providers.ep_context_file import (
+    ContextEntry,
+    Part,
+    context_chunks,
+    create_context_file,
+    offset_past_index,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +36,7 @@ class _Binary:
     """The binary of a group while it grows."""
 
     path: Path
+    form: ContextForm | None = None
     entries: dict[str, ContextEntry] = field(default_factory=dict)
     #: Files of the context models that name it, as they were when they had been written.
     files: dict[Path, Stamp | None] = field(default_factory=dict)
@@ -93,14 +101,16 @@ class EpContextWorkspace:
 
     # --- generation --------------------------------------------------------------------------------------------------
 
-    def add(self, path: Path, entries: Sequence[ContextEntry]) -> Path:
+    def add(self, path: Path, entries: Sequence[ContextEntry], *, form: ContextForm | None = None) -> Path:
         """Adds what a session compiled, and returns the group's binary: the path that the first session named (E45).
+
+        ``form``: in which the binary is written; None for ortpkg's own. The first session's holds.
 
         Raises EpContextError where another model of the group has a partition of the same name.
         """
         with self._lock:
             if self._growing is None:
-                self._growing = _Binary(path)
+                self._growing = _Binary(path, form)
             for entry in entries:
                 if entry.name in self._growing.entries:
                     raise EpContextError(
@@ -129,14 +139,21 @@ class EpContextWorkspace:
             if growing is None:
                 return None
             entries: Sequence[ContextEntry] = list(growing.entries.values())
-            first_offset = offset_past_index(entries)
-            if finish is not None:
-                entries = finish(entries, first_offset)
-            is_placed = any(entry.descriptor.weights_source for entry in entries)
-            offset = first_offset if is_placed else 0
-            is_new = create_context_file(growing.path, self._ep_name, entries, first_offset=offset)
+            chunks = self._chunks(growing.form, entries, finish)
+            is_new = create_context_file(growing.path, self._ep_name, chunks)
             self._growing = None
         return WrittenGroup(binary=growing.path, is_new=is_new, files=growing.files)
+
+    def _chunks(
+        self, form: ContextForm | None, entries: Sequence[ContextEntry], finish: FinishGroup | None
+    ) -> Callable[[], Iterator[Part]]:
+        """What the binary consists of. In another form than ours each context is as it was made."""
+        if form is not None:
+            return lambda: form.chunks(entries)
+        first_offset = offset_past_index(entries)
+        finished = entries if finish is None else finish(entries, first_offset)
+        is_placed = any(entry.descriptor.weights_source for entry in finished)
+        return lambda: context_chunks(self._ep_name, finished, first_offset=first_offset if is_placed else 0)
 
     def add_model(self, files: Sequence[Path]) -> None:
         """Notes the files of a context model that names the group's binary; nothing where that is written."""
@@ -158,7 +175,7 @@ class EpContextWorkspace:
 
     # --- inference ---------------------------------------------------------------------------------------------------
 
-    def take(self, path: Path, name: str, load: Callable[[Path], ContextFile]) -> ContextEntry:
+    def take(self, path: Path, name: str, load: Callable[[Path], ContextSource]) -> ContextEntry:
         """The context of a partition, out of the workspace if an earlier session left it there (E53).
 
         Else the file is loaded, and all its other contexts are left for the sessions to come (E52).

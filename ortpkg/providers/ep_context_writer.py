@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +15,21 @@ from ortpkg.errors import EpContextError, InvalidSessionOptionError, quoted
 from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Node
 from ortpkg.graph.node import MICROSOFT_DOMAIN
+from ortpkg.providers.context_form import ContextForm
 from ortpkg.providers.ep_context_file import (
+    MAGIC,
     ContextEntry,
+    Part,
     check_context_file_place,
-    context_bytes,
+    context_chunks,
     create_context_file,
 )
-from ortpkg.providers.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS, CONTEXT_FILE_PATH, EpContextOptions
+from ortpkg.providers.ep_context_options import (
+    CONTEXT_EXTERNAL_INITIALIZERS,
+    CONTEXT_FILE_PATH,
+    CONTEXT_FORM,
+    EpContextOptions,
+)
 from ortpkg.providers.ep_context_workspace import FinishGroup, WrittenGroup, abandon_groups, shared_workspace
 
 _log = logging.getLogger(__name__)
@@ -34,7 +42,12 @@ class EpContextWriter:
     """Keeps what one session compiles, graph by graph, and writes the binary when all of it is there."""
 
     def __init__(
-        self, ep_name: str, source: str, options: EpContextOptions, finish_group: FinishGroup | None = None
+        self,
+        ep_name: str,
+        source: str,
+        options: EpContextOptions,
+        finish_group: FinishGroup | None = None,
+        form: ContextForm | None = None,
     ) -> None:
         """
         Args:
@@ -42,7 +55,10 @@ class EpContextWriter:
             source: the key that the nodes get (E10).
             options: the session's.
             finish_group: what the EP does with the contexts of a group before they are written.
+            form: in which onnxruntime's execution provider of the name keeps contexts; None where it is not known.
         """
+        self._form = form if options.for_onnxruntime else None
+        self._has_no_form = options.for_onnxruntime and form is None
         self._finish_group = finish_group
         self._ep_name = ep_name
         self._source = source
@@ -59,8 +75,14 @@ class EpContextWriter:
         """Before anything is compiled: whether the binary's name is free.
 
         Raises EpContextWriteError where a file that is no context has it, InvalidSessionOptionError where the external
-        initializers shall have it.
+        initializers shall have it, or where contexts are wanted that onnxruntime reads, and nobody knows how.
         """
+        if self._has_no_form:
+            raise InvalidSessionOptionError(
+                f"{CONTEXT_FORM}: how onnxruntime's {self._ep_name} keeps contexts is not known here; where "
+                f"onnxruntime has that execution provider, compile with it (--backend onnxruntime)",
+                key=CONTEXT_FORM,
+            )
         if self._options.embed_mode:
             return
         path = self._binary_path
@@ -72,7 +94,7 @@ class EpContextWriter:
             )
         if self._options.share:
             path = shared_workspace(self._ep_name).binary_path(path)
-        check_context_file_place(path, self._ep_name)
+        check_context_file_place(path, self._ep_name, magic=MAGIC if self._form is None else self._form.magic)
 
     def keep(self, fused: Sequence[Node], entries: Sequence[ContextEntry]) -> list[Node]:
         """Takes the contexts of one graph and returns the EPContext nodes that lead to them, one per fused node.
@@ -87,14 +109,22 @@ class EpContextWriter:
         options = self._options
         entries = [self._with_free_name(entry) for entry in entries]
         if options.embed_mode:
-            payloads = [self._embedded(entry) for entry in entries]
+            payloads = self._embedded_payloads(entries)
         else:
             path = self._add_to_binary(entries)
             payloads = [self._relative(path).encode()] * len(entries)
+        # onnxruntime's OpenVINO takes one node with a payload per model, which has the blobs of all.
+        all_main = options.embed_mode == (self._form is None)
         return [
-            self._context_node(node, entry, payload, is_main=number == 0 or options.embed_mode)
+            self._context_node(node, entry, payload, is_main=number == 0 or all_main)
             for number, (node, entry, payload) in enumerate(zip(fused, entries, payloads, strict=True))
         ]
+
+    def _embedded_payloads(self, entries: Sequence[ContextEntry]) -> list[bytes]:
+        """What each of the nodes has inside; "" for what is inside the first."""
+        if self._form is None or len(entries) == 1:
+            return [self._embedded(entry.name, [entry]) for entry in entries]
+        return [self._embedded(entries[0].name, entries), *[b""] * (len(entries) - 1)]
 
     def _with_free_name(self, entry: ContextEntry) -> ContextEntry:
         """Contexts that are carried over come from files of their own, and may have one name."""
@@ -107,14 +137,14 @@ class EpContextWriter:
         self._names.add(name)
         return entry if name == entry.name else replace(entry, name=name)
 
-    def _embedded(self, entry: ContextEntry) -> bytes:
-        payload = context_bytes(self._ep_name, [entry])
+    def _embedded(self, name: str, entries: Sequence[ContextEntry]) -> bytes:
+        payload = b"".join(self._chunks(entries))
         if len(payload) > MOST_EMBEDDED_NBYTES:
             raise EpContextError(
-                f"the context of {quoted(entry.name)} has {len(payload)} bytes; at most {MOST_EMBEDDED_NBYTES} are "
+                f"the context of {quoted(name)} has {len(payload)} bytes; at most {MOST_EMBEDDED_NBYTES} are "
                 f"embedded in a model: set ep.context_embed_mode to 0, for a file beside it",
                 ep_name=self._ep_name,
-                partition_name=entry.name,
+                partition_name=name,
             )
         return payload
 
@@ -127,7 +157,7 @@ class EpContextWriter:
             return
         self._is_finished = True
         entries, self._entries = self._entries, []
-        if entries and create_context_file(self._binary_path, self._ep_name, entries):
+        if entries and create_context_file(self._binary_path, self._ep_name, lambda: self._chunks(entries)):
             self._written = self._binary_path
         if self._options.share and self._options.stop_share:
             self._written_group = shared_workspace(self._ep_name).stop(self._finish_group)
@@ -157,13 +187,16 @@ class EpContextWriter:
         if self._options.share:
             abandon_groups([self._ep_name], reason)
 
+    def _chunks(self, entries: Sequence[ContextEntry]) -> Iterator[Part]:
+        return context_chunks(self._ep_name, entries) if self._form is None else self._form.chunks(entries)
+
     @property
     def _binary_path(self) -> Path:
         return self._options.output_path.parent / self._options.binary_name(self._ep_name)
 
     def _add_to_binary(self, entries: Sequence[ContextEntry]) -> Path:
         if self._options.share:
-            return shared_workspace(self._ep_name).add(self._binary_path, entries)
+            return shared_workspace(self._ep_name).add(self._binary_path, entries, form=self._form)
         self._entries += entries
         return self._binary_path
 
@@ -197,13 +230,16 @@ class EpContextWriter:
             return self._node_like(fused, attributes)
         attributes = replace(
             place,
-            ep_sdk_version=descriptor.sdk_version,
+            ep_sdk_version=self._sdk_version(descriptor.sdk_version),
             onnx_model_filename=model_path.name if model_path is not None else "",
             hardware_architecture=descriptor.architecture,
             source=self._source,
             notes=json.dumps(descriptor.to_json(), sort_keys=True),
         )
         return self._node_like(fused, attributes)
+
+    def _sdk_version(self, version: str) -> str:
+        return version if self._form is None else self._form.sdk_version(version)
 
     @staticmethod
     def _node_like(fused: Node, attributes: EpContextAttributes) -> Node:

@@ -16,6 +16,7 @@ from typing import Any
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import context_sources_of
 from ortpkg.errors import CompileError, InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
+from ortpkg.graph.ep_context import ep_context_attributes
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import to_model_proto
@@ -23,6 +24,7 @@ from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.providers.claim_refusals import ClaimRefusal, read_refusal, write_refusal
 from ortpkg.providers.compatibility_info import compatibility_text
 from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider, NotCompiled
+from ortpkg.providers.context_form import ContextForm
 from ortpkg.providers.ep_context_cache import EpContextCache
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
 from ortpkg.providers.ep_context_file import ContextEntry
@@ -44,12 +46,14 @@ from ortpkg.providers.native_library import (
     NativeLibrary,
     NativeModel,
     Part,
+    signature_part,
     words_of,
 )
+from ortpkg.providers.openvino_container import OPENVINO_FORM
 from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.providers.supported_subgraphs import supported_subgraphs
-from ortpkg.versions import is_same_minor, release_of
+from ortpkg.versions import is_same_minor, is_within_release, release_of
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +62,8 @@ _IR_VERSION = 10
 #: protobuf's limit for one message; more needs external data.
 _MOST_MODEL_NBYTES = (1 << 31) - 1
 _MOST_NAMES_SHOWN = 5
+#: Backend → how onnxruntime's execution provider on the same library keeps contexts.
+CONTEXT_FORMS: Mapping[str, ContextForm] = {"openvino": OPENVINO_FORM}
 
 
 class NativeExecutionProvider(CompilingProvider):
@@ -76,9 +82,12 @@ class NativeExecutionProvider(CompilingProvider):
         super().__init__(name, ep_devices=ep_devices, options=options)
         self.backend = library.backend
         self.context_sources = context_sources_of(name)
+        self.context_form = CONTEXT_FORMS.get(library.backend)
         self._library = library
         #: Compiled at the claim, by the fused node's name, until ``compile`` asks for them.
         self._claimed: dict[str, CompiledModel] = {}
+        #: What the provider of onnxruntime would say of what was kept for it.
+        self._kept_info = ""
         #: Handed out, by the fused node's name.
         self._compiled: dict[str, CompiledModel] = {}
         #: Operators that the library said it lacks: it is not asked again.
@@ -313,9 +322,35 @@ class NativeExecutionProvider(CompilingProvider):
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         del compiled
         try:
-            return self._library.export_model(self._compiled[fused.node.name], self._model_of(fused.body))
+            parts = self._library.export_model(self._compiled[fused.node.name], self._model_of(fused.body))
         except NotImplementedError as error:
             raise CompileError(f"{self.name} cannot keep what it compiled: {error}", ep_name=self.name) from error
+        self._note_info(parts)
+        return parts
+
+    def _note_info(self, parts: Mapping[str, Part]) -> None:
+        """Remembers what onnxruntime's provider would say of what is kept for it."""
+        if self.context_form is not None and self.ep_context.for_onnxruntime:
+            self._kept_info = self.context_form.compatibility_info(parts) or self._kept_info
+
+    def complete_context(self, entry: ContextEntry, node: Node) -> ContextEntry:
+        """Names of inputs and outputs, and, where another tool made it, all that it does not say as it is here.
+
+        What it does say is compared as always: the release, the kind of device.
+        """
+        self._note_info(entry.parts)
+        named = {**signature_part(node.inputs, node.outputs), **entry.parts}
+        if not entry.is_foreign:
+            return entry if len(named) == len(entry.parts) else replace(entry, parts=named)
+        here = self.describe_environment()
+        said = entry.descriptor
+        version = said.sdk_version or ep_context_attributes(node).ep_sdk_version
+        descriptor = replace(
+            here,
+            sdk_version=here.sdk_version if is_within_release(here.sdk_version, version) else version,
+            device=said.device or here.device,
+        )
+        return replace(entry, parts=named, descriptor=descriptor)
 
     def group_source(self, fused: FusedNode) -> NativeModel | None:
         return None if self._library.unshared_reason else self._model_of(fused.body)
@@ -369,6 +404,8 @@ class NativeExecutionProvider(CompilingProvider):
         return find_mismatch(recorded, here)
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - the same for every model
+        if self.ep_context.for_onnxruntime:
+            return self._kept_info
         found = self._library.describe_environment()
         return "" if found is None else compatibility_text(found, self._library.backend)
 
