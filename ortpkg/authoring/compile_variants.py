@@ -53,6 +53,7 @@ class CompileWishes:
         provider_options: of the EP; kept with the variants, since a context holds for the options it was made with.
         is_embedded: contexts go into the models.
         shares_weights: variants that can lie in one folder share one binary.
+        for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
         timeout_s: of all compiling together.
     """
 
@@ -65,6 +66,7 @@ class CompileWishes:
     provider_options: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     is_embedded: bool = False
     shares_weights: bool = False
+    for_onnxruntime: bool = False
     timeout_s: float = 3600.0
 
 
@@ -248,6 +250,7 @@ def _compile_group(
         provider_options=dict(wishes.provider_options),
         is_embedded=wishes.is_embedded,
         is_shared=wishes.shares_weights and not wishes.is_embedded,
+        for_onnxruntime=wishes.for_onnxruntime,
     )
     models = compile_models(request, timeout_s=wishes.timeout_s, notify=notify)
     session_options = {"ep.share_ep_contexts": "1"} if len(group) > 1 and request.is_shared else {}

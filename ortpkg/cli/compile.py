@@ -13,11 +13,13 @@ from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import (
     CompileBackendOption,
     CompileDeviceOption,
+    CompileForOption,
     CompileTimeoutOption,
     DryRunOption,
     JsonOption,
     PackageArgument,
     ProviderOptionsOption,
+    Reader,
     parse_options,
 )
 from ortpkg.cli.progress import elapsed
@@ -66,6 +68,7 @@ def command(
     provider_options: ProviderOptionsOption = None,
     embed: EmbedOption = False,
     share_weights: ShareWeightsOption = False,
+    reader: CompileForOption = Reader.ORTPKG,
     timeout: CompileTimeoutOption = 3600.0,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -90,6 +93,7 @@ def command(
         provider_options=parse_options("--provider-option", provider_options),
         is_embedded=embed,
         shares_weights=share_weights,
+        for_onnxruntime=reader is Reader.ONNXRUNTIME,
         timeout_s=timeout,
     )
     start = time.perf_counter()

@@ -14,9 +14,11 @@ from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import (
     CompileBackendOption,
     CompileDeviceOption,
+    CompileForOption,
     CompileTimeoutOption,
     DryRunOption,
     JsonOption,
+    Reader,
     parse_options,
 )
 from ortpkg.cli.progress import elapsed
@@ -39,6 +41,7 @@ def command(
     ] = None,
     device: CompileDeviceOption = None,
     backend: CompileBackendOption = None,
+    reader: CompileForOption = Reader.ORTPKG,
     timeout: CompileTimeoutOption = 3600.0,
     trust: Annotated[
         bool,
@@ -64,6 +67,7 @@ def command(
         backend=backend,
         provider_options=parse_options("-i", provider_options.split(), separator="|", form='"KEY|VALUE KEY|VALUE"'),
         is_shared=True,
+        for_onnxruntime=reader is Reader.ONNXRUNTIME,
     )
     operations = operations_for(dry_run)
     if operations is not None:

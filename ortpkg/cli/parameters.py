@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,14 @@ from ortpkg.cli.completion import (
 from ortpkg.cli.quantity_arguments import duration_argument
 from ortpkg.errors import UsageError, quoted
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
+
+
+class Reader(StrEnum):
+    """Who shall load what is compiled."""
+
+    ORTPKG = "ortpkg"
+    ONNXRUNTIME = "onnxruntime"
+
 
 #: Whether a path can be read is not asked here: a package that cannot be read is no wrong usage.
 PackageArgument = Annotated[
@@ -145,6 +154,13 @@ ProviderOptionsOption = Annotated[
 CompileDeviceOption = Annotated[
     str | None,
     typer.Option("--device", metavar="D", help="For which kind of device.", autocompletion=complete_device),
+]
+CompileForOption = Annotated[
+    Reader,
+    typer.Option(
+        "--for",
+        help="Who shall load the contexts: ortpkg, or onnxruntime's EP of the name (OpenVINO, QNN), and ortpkg too.",
+    ),
 ]
 CompileBackendOption = Annotated[
     str | None,

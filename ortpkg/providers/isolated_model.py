@@ -83,13 +83,7 @@ class IsolatedLibrary(NativeLibrary):
         self._worker = self._open(self._worker)
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
-        header = {
-            "action": "compile",
-            "inputs": model.inputs,
-            "outputs": model.outputs,
-            "config_entries": dict(model.config_entries),
-        }
-        return self._made(Message(header=header, buffers=[model.data]))
+        return self._made(compile_request(model))
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
         assert isinstance(compiled, _IsolatedModel)
@@ -179,6 +173,17 @@ def backend_worker(ep_name: str, backend: str, options: Mapping[str, str], ep_de
 def open_request(settings: SessionSettings) -> Message:
     """Asks a worker to load its library, which sessions with these settings are then made in."""
     return Message(header={"action": "open", "settings": settings.to_json()})
+
+
+def compile_request(model: NativeModel) -> Message:
+    """Asks a worker to compile a model."""
+    header = {
+        "action": "compile",
+        "inputs": model.inputs,
+        "outputs": model.outputs,
+        "config_entries": dict(model.config_entries),
+    }
+    return Message(header=header, buffers=[model.data])
 
 
 def import_request(parts: Mapping[str, Part]) -> Message:

@@ -63,7 +63,7 @@ class JudgedContexts:
                 self._files[path] = map_context(path)
             except ModelFileError:
                 return ""
-            self._digests[path] = _digest_of(self._files[path])
+            self._digests[path] = remembered_digest(self._files[path])
         return self._digests[path]
 
 
@@ -106,7 +106,8 @@ def load_only(
     return judged.files
 
 
-def _digest_of(file: MappedContext) -> str:
+def remembered_digest(file: MappedContext) -> str:
+    """SHA-256 of a file, which is not read again while the file system says that it is as it was."""
     key = {"path": str(file.path), "stamp": list(file.stamp)}
     is_settled = time.time_ns() - max(file.stamp[3], file.stamp[4]) >= _LEAST_AGE_NS
     remembered = read_fact(_KIND, key) if is_settled else None

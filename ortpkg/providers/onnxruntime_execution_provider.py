@@ -1,30 +1,16 @@
-"""The bridge's provider: sub-graphs on an execution provider of the installed onnxruntime, and contexts of them."""
+"""The bridge's provider with onnxruntime in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import EpContextError, quoted
-from ortpkg.graph.ep_context import ep_context_attributes
-from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.types import ElementType
-from ortpkg.providers.compiling_provider import CompiledPartition
-from ortpkg.providers.ep_context_file import MAGIC
-from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH
-from ortpkg.providers.ep_context_reader import EpContextReader
-from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
-from ortpkg.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.providers.native_library import NativeModel
+from ortpkg.providers.bridged_execution_provider import BridgedExecutionProvider
 from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
 
 
-class OnnxRuntimeExecutionProvider(NativeExecutionProvider):
-    """One execution provider of onnxruntime in one session; what it leaves is run by onnxruntime's own CPU provider.
-
-    A model whose EPContext nodes onnxruntime itself has made for that provider is handed to it as a whole.
+class OnnxRuntimeExecutionProvider(BridgedExecutionProvider):
+    """One execution provider of onnxruntime in one session.
 
     Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
     """
@@ -34,74 +20,3 @@ class OnnxRuntimeExecutionProvider(NativeExecutionProvider):
     ) -> None:
         library = OnnxRuntimeLibrary(ep_name, ep_devices=ep_devices, options=options)
         super().__init__(ep_name, library, ep_devices=ep_devices, options=options)
-        self._passes_through = False
-
-    def get_capability(
-        self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
-    ) -> list[ComputeCapability]:
-        own = [node for node in viewer.nodes if self._is_own_context(node)]
-        if viewer.graph.parent is None and any(not self._is_made_by_ortpkg(node) for node in own):
-            self._passes_through = True
-            self._check_carries(own)
-            claim = self._claim(viewer.graph, tuple(viewer.order), self._partition_name(viewer.graph))
-            if claim is not None and not any(node.execution_provider for node in viewer.nodes):
-                return [claim]
-        return super().get_capability(viewer, types_of)
-
-    def context_node_of(self, fused: FusedNode) -> Node | None:
-        return None if self._passes_through else super().context_node_of(fused)
-
-    def compile_partition(self, fused: FusedNode) -> CompiledPartition:
-        if not self._passes_through:
-            return super().compile_partition(fused)
-        self._check_judged_files()
-        compiled = super().compile_partition(fused)
-        self._check_judged_files()
-        return compiled
-
-    def _check_judged_files(self) -> None:
-        """Raises EpContextError where a judged file is another one by now: onnxruntime opens it by its path."""
-        reader = EpContextReader(self.name, self.ep_context, ())
-        for path in self.ep_context.judged or ():
-            reader.check_file(path)
-
-    def _model_of(self, body: Graph) -> NativeModel:
-        model = super()._model_of(body)
-        place = self.ep_context.model_path or self.ep_context.file_path
-        if not self._passes_through or place is None:
-            return model
-        return replace(model, config_entries={CONTEXT_FILE_PATH: str(place.absolute())})
-
-    def _check_carries(self, own: Sequence[Node]) -> None:
-        """Raises EpContextError where a new model is to be made of contexts in files that only onnxruntime reads."""
-        if not self.ep_context.enable:
-            return
-        for attributes in map(ep_context_attributes, own):
-            if attributes.main_context and not attributes.embed_mode:
-                raise EpContextError(
-                    f"the context of {quoted(attributes.partition_name or attributes.context_path)} was made by "
-                    f"onnxruntime, and lies in the file {quoted(attributes.context_path)}, which cannot be carried "
-                    f"into another model: compile the source model anew",
-                    ep_name=self.name,
-                    source=attributes.source,
-                    partition_name=attributes.partition_name,
-                )
-
-    def _is_made_by_ortpkg(self, node: Node) -> bool:
-        """Whether the context behind ``node``, or behind the main nodes that it leads to, is a container of ours."""
-        attributes = ep_context_attributes(node)
-        if not attributes.main_context:
-            return True  # its main node tells
-        if attributes.embed_mode:
-            return attributes.ep_cache_context.startswith(MAGIC)
-        path = EpContextReader(self.name, self.ep_context, ()).path_of(attributes)
-        judged = (self.ep_context.judged or {}).get(path)
-        return _starts_with_magic(path) if judged is None else bytes(judged.data[: len(MAGIC)]) == MAGIC
-
-
-def _starts_with_magic(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except (OSError, ValueError):
-        return True  # whoever loads it says what is wrong

@@ -172,12 +172,20 @@ class OnnxRuntimeLibrary(NativeLibrary):
 
     def _compiled(self, model: NativeModel, target: EpLibraryTarget) -> bytes:
         """The model with the provider's contexts inside. Raises what onnxruntime does where it takes no node of it."""
-        options = self._session_options()
-        options.add_provider_for_devices(list(target.ep_devices), self._own_options())
+        options = self._options_for(target)
         flags = onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
         compiler = onnxruntime.ModelCompiler(options, model.data, embed_compiled_data_into_model=True, flags=flags)
         compiled: bytes = compiler.compile_to_bytes()
         return compiled
+
+    def target_options(self) -> Any:
+        """onnxruntime's session options with a wheel's provider; None for a provider of onnxruntime's own."""
+        return None if self._target is None else self._options_for(self._target)
+
+    def _options_for(self, target: EpLibraryTarget) -> Any:
+        options = self._session_options()
+        options.add_provider_for_devices(list(target.ep_devices), self._own_options())
+        return options
 
     def _session(self, data: bytes, options: Any) -> Any:
         own = self._own_options()

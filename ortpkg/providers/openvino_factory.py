@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.pci_vendors import INTEL
@@ -21,17 +22,28 @@ from ortpkg.providers.compatibility_info import rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
+from ortpkg.providers.openvino_requirements import rate_info, requirements_of_info
 from ortpkg.providers.operator_support import OperatorSupport, native_support, read_operators
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
 
 _FUNCTION = "ortpkg.providers.openvino_probe:list_devices"
+_REQUIREMENTS_FUNCTION = "ortpkg.providers.openvino_probe:runtime_requirements"
 _OPERATORS_FUNCTION = "ortpkg.providers.openvino_probe:missing_operators"
+_WORST_FIRST = (
+    CompiledModelCompatibility.UNSUPPORTED,
+    CompiledModelCompatibility.UNKNOWN,
+    CompiledModelCompatibility.NOT_APPLICABLE,
+    CompiledModelCompatibility.OPTIMAL,
+)
 _TYPES = {"CPU": DeviceType.CPU, "GPU": DeviceType.GPU, "NPU": DeviceType.NPU}
+_DEVICES = {device_type: name for name, device_type in _TYPES.items()}
 
 #: Asks which operators a library lacks; takes the arguments of ``missing_operators`` and what the answer depends on.
 AskOperators = Callable[[Mapping[str, Any], Mapping[str, object]], ProbeAnswer]
+#: Asks OpenVINO what its compiled models need; takes the device and what the answer depends on.
+AskRequirements = Callable[[str, Mapping[str, object]], ProbeAnswer]
 #: Asks OpenVINO for its devices; takes the fingerprint that the answer depends on.
 Ask = Callable[[Mapping[str, object]], ProbeAnswer]
 
@@ -44,21 +56,32 @@ def _ask_operators_in_child(arguments: Mapping[str, Any], fingerprint: Mapping[s
     return ask_backend(_OPERATORS_FUNCTION, arguments, fingerprint=fingerprint)
 
 
+def _ask_requirements_in_child(device: str, fingerprint: Mapping[str, object]) -> ProbeAnswer:
+    return ask_backend(_REQUIREMENTS_FUNCTION, {"device": device}, fingerprint=fingerprint)
+
+
 class OpenVinoEpFactory(EpFactory):
     """OpenVINOExecutionProvider on the ``openvino`` package.
 
     Args:
         ask: how to ask OpenVINO for its devices; tests hand in what a machine would answer.
         ask_operators: how to ask it which operators it lacks.
+        ask_requirements: how to ask it what its compiled models need.
     """
 
     ep_name = OPENVINO_EP
     vendor = "Intel"
     backend = "openvino"
 
-    def __init__(self, ask: Ask = _ask_in_child, ask_operators: AskOperators = _ask_operators_in_child) -> None:
+    def __init__(
+        self,
+        ask: Ask = _ask_in_child,
+        ask_operators: AskOperators = _ask_operators_in_child,
+        ask_requirements: AskRequirements = _ask_requirements_in_child,
+    ) -> None:
         self._ask = ask
         self._ask_operators = ask_operators
+        self._ask_requirements = ask_requirements
 
     @cached_property
     def _distribution(self) -> InstalledDistribution | None:
@@ -90,8 +113,25 @@ class OpenVinoEpFactory(EpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """Rates the string of ``ortpkg.providers.compatibility_info``: only the release that made a blob loads it."""
-        return rate_compatibility(devices, info, backend=self.backend, version=self.version, takes_patches=False)
+        """Rates the string of ``ortpkg.providers.compatibility_info``: only the release that made a blob loads it.
+
+        Strings of onnxruntime's OpenVINO EP are rated as that rates them, by what compiled models need here; OpenVINO
+        is asked in a child process, and its answer is remembered.
+
+        Raises ExecutionProviderError where OpenVINO crashed, hung or failed over that.
+        """
+        if requirements_of_info(info) is None:
+            return rate_compatibility(devices, info, backend=self.backend, version=self.version, takes_patches=False)
+        ratings = {rate_info(info, None)}
+        if CompiledModelCompatibility.UNKNOWN in ratings:
+            ratings = {rate_info(info, self._requirements(device.type)) for device in devices} or ratings
+        return next(rating for rating in _WORST_FIRST if rating in ratings)
+
+    def _requirements(self, device_type: DeviceType) -> str | None:
+        """What a model needs that is compiled here for such a device; None where OpenVINO does not say."""
+        fingerprint = {"openvino": self.version, "architecture": host_architecture()}
+        found = self._ask_requirements(_DEVICES[device_type], fingerprint).require(self.ep_name)
+        return str(found) or None
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
         return native_support(needed, ep_name=self.ep_name, ask=self._missing_operators)

@@ -31,6 +31,19 @@ def missing_operators(operators: Sequence[Sequence[str]]) -> list[tuple[str, str
     return found
 
 
+def runtime_requirements(device: str) -> str:
+    """What a model needs that this OpenVINO compiles for a device, in its words; "" for releases before 2026."""
+    from ortpkg.providers.quiet_openvino import openvino, operations  # as above
+
+    value = operations.parameter([1], openvino.Type.f32)
+    model = openvino.Model([operations.relu(value)], [value], "probe")
+    compiled = openvino.Core().compile_model(model, device)
+    try:
+        return str(compiled.get_property("RUNTIME_REQUIREMENTS"))
+    except Exception:  # noqa: BLE001 - what it raises for a property that it does not know is not documented
+        return ""
+
+
 def _properties(core: Any, device: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     readers: dict[str, Callable[[Any], Any]] = {

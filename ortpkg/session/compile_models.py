@@ -32,8 +32,11 @@ from ortpkg.providers.ep_context_options import (
     CONTEXT_EMBED_MODE,
     CONTEXT_ENABLE,
     CONTEXT_FILE_PATH,
+    CONTEXT_FORM,
     CONTEXT_NODE_NAME_PREFIX,
     EXTERNAL_DATA_FOLDER,
+    FORM_OF_ONNXRUNTIME,
+    FORM_OF_ORTPKG,
     SHARE_EP_CONTEXTS,
     STOP_SHARE_EP_CONTEXTS,
 )
@@ -75,6 +78,7 @@ class CompileRequest:
         provider_options: of the EP.
         is_embedded: contexts go into the models instead of a file beside them.
         is_shared: the models make a session group: one binary, equal weights once.
+        for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
     """
 
     jobs: tuple[CompileJob, ...]
@@ -84,6 +88,7 @@ class CompileRequest:
     provider_options: Mapping[str, str] = field(default_factory=dict)
     is_embedded: bool = False
     is_shared: bool = False
+    for_onnxruntime: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +184,8 @@ class _Notes(logging.Handler):
 
 def _compile(request: CompileRequest) -> list[CompiledModel]:
     ep_device = find_ep_device(request.ep, request.device, backend=request.backend)
+    if request.for_onnxruntime and ep_device.backend == "onnxruntime":
+        return _compile_in_onnxruntime(request, ep_device)
     made = []
     for number, job in enumerate(request.jobs):
         options = _session_options(request, job, is_last=number == len(request.jobs) - 1)
@@ -198,6 +205,31 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
         session.close()
         made.append(_described(Path(job.output), "" if ep_device.device is None else ep_device.device.type))
     return made
+
+
+def _compile_in_onnxruntime(request: CompileRequest, ep_device: EpDevice) -> list[CompiledModel]:
+    """By onnxruntime itself: what comes out is its own, from the first byte to the last."""
+    from ortpkg.providers.onnxruntime_compiler import OnnxRuntimeCompiler  # onnxruntime, where it is compiled with
+
+    compiler = OnnxRuntimeCompiler(ep_device, request.provider_options)
+    made = []
+    for number, job in enumerate(request.jobs):
+        is_last = number == len(request.jobs) - 1
+        compiler.compile(
+            Path(job.model),
+            Path(job.output),
+            data_folder=job.data_folder,
+            is_embedded=request.is_embedded,
+            config_entries=_sharing_entries(request, is_last=is_last),
+        )
+        made.append(_described(Path(job.output), "" if ep_device.device is None else ep_device.device.type))
+    return made
+
+
+def _sharing_entries(request: CompileRequest, *, is_last: bool) -> dict[str, str]:
+    if not request.is_shared:
+        return {}
+    return {SHARE_EP_CONTEXTS: "1", **({STOP_SHARE_EP_CONTEXTS: "1"} if is_last else {})}
 
 
 def _advice(ep_device: EpDevice) -> str:
@@ -238,6 +270,7 @@ def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool)
         EXTERNAL_DATA_FOLDER: job.data_folder,
         SHARE_EP_CONTEXTS: "1" if request.is_shared else "0",
         STOP_SHARE_EP_CONTEXTS: "1" if request.is_shared and is_last else "0",
+        CONTEXT_FORM: FORM_OF_ONNXRUNTIME if request.for_onnxruntime else FORM_OF_ORTPKG,
     }
     options = SessionOptions()
     for key, value in entries.items():

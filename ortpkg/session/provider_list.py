@@ -14,12 +14,14 @@ from ortpkg.errors import (
     UnknownExecutionProviderError,
     quoted,
 )
+from ortpkg.providers.bridged_execution_provider import BridgedExecutionProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, IsolatedLibrary, LoadLimits
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS, PluginEpFactory
 from ortpkg.session.plugin_context_loader import guard_first_loads
 
@@ -197,7 +199,9 @@ def _created(
         library = IsolatedLibrary(
             factory.ep_name, backend=factory.backend, ep_devices=devices, options=options, limits=isolation
         )
-        return NativeExecutionProvider(factory.ep_name, library, ep_devices=devices, options=options)
+        is_bridge = factory.backend == OnnxRuntimeEpFactory.backend
+        make = BridgedExecutionProvider if is_bridge else NativeExecutionProvider
+        return make(factory.ep_name, library, ep_devices=devices, options=options)
     provider = factory.create(devices, options)
     provider.backend = provider.backend or factory.backend
     guard_first_loads(provider, factory, devices, options)

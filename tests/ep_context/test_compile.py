@@ -426,3 +426,34 @@ def test_embedding_and_sharing_contradict_each_other(package: Path, machine: Pat
     with pytest.raises(UsageError, match="nothing to share"):
         compiled(package, is_embedded=True, shares_weights=True)
     assert tree(package) == before
+
+
+def test_a_variant_for_onnxruntime_has_the_string_of_its_provider_and_runs_here(package: Path, machine: Path) -> None:
+    pytest.importorskip("openvino")
+    del machine
+    assert run_command_line(["compile", str(package), "--ep", "openvino", "--for", "onnxruntime", "--name", "ov"]) == 0
+    opened = ortpkg.ModelPackage(package)
+    constraints = opened.component().variant("ov").constraints  # type: ignore[union-attr]
+    assert json.loads(constraints.ep_compatibility_info or "")["ovep_compat_ver"] == "1.0"
+    assert opened.best_variant().name == "ov"
+    np.testing.assert_allclose(opened.best_variant().create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--ep", "prepack"), "how onnxruntime's PrepackExecutionProvider keeps contexts is not known here"),
+        (("--ep", "cpu", "--backend", "onnxruntime"), "onnxruntime's CPUExecutionProvider makes no contexts"),
+        (("--ep", "prepack", "--for", "tensorrt"), "'tensorrt' is not one of 'ortpkg', 'onnxruntime'"),
+    ],
+    ids=["prepack", "cpu", "reader"],
+)
+def test_what_onnxruntime_could_not_load_is_not_compiled_for_it(
+    package: Path, machine: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    del machine
+    before = tree(package)
+    for_whom = () if "--for" in words else ("--for", "onnxruntime")
+    assert run_command_line(["compile", str(package), *words, *for_whom]) != 0
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert tree(package) == before

@@ -511,6 +511,7 @@ def test_a_model_with_contexts_of_onnxruntimes_own_passes_through_whole(
     onnxruntime = pytest.importorskip("onnxruntime")
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
     monkeypatch.setattr(onnxruntime, "InferenceSession", _OrtSession)
+    monkeypatch.setattr(first_load, "_load", lambda *_: "")
     _OrtSession.made.clear()
     path = _foreign_model(tmp_path)
     state = state_of(path, find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {}))
@@ -519,6 +520,27 @@ def test_a_model_with_contexts_of_onnxruntimes_own_passes_through_whole(
     assert options.get_session_config_entry("ep.context_file_path") == str(path)
     assert [each.op_types for each in state.partitions] == [("EPContext", "Exp")]
     np.testing.assert_array_equal(run(state, X)[0], X)
+
+
+def test_a_context_that_crashes_onnxruntime_crashes_a_child_process_and_not_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", None)
+    asked = []
+
+    def crash(entry: Any, *_: Any) -> str:
+        asked.append(dict(entry.digests))
+        return "it was ended by SIGSEGV"
+
+    monkeypatch.setattr(first_load, "_load", crash)
+    path = _foreign_model(tmp_path)
+    for content in (b"a context of another kind", b"a changed one"):
+        (tmp_path / "qnn.bin").write_bytes(content)
+        with pytest.raises(EpContextError, match="in the child process that tried first: it was ended by SIGSEGV"):
+            state_of(path, find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {}))
+    assert asked[0] != asked[1], "what was tried is known by the content of its files"
 
 
 @pytest.mark.parametrize("location", ["../qnn.bin", "/etc/passwd"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -327,3 +328,53 @@ def test_a_distribution_that_only_adds_a_library_to_the_module_overwrites_nothin
 def test_a_module_without_metadata_is_installed_without_version() -> None:
     assert find_distributions("json", ("no-such-distribution",)) == (InstalledDistribution(name="json", version=""),)
     assert find_distributions("no_such_module_anywhere", ("pytest",)) == ()
+
+
+_REQUIRED = "meta=1.0;ov=2026.4.1;isa=Intel AVX2"
+
+
+def _info(**changes: str) -> str:
+    fields = {"ovep_compat_ver": "1.0", "ovep_ver": "1.8.1", "ovep_bin_ver": "1.1", "ov_compat_string": _REQUIRED}
+    return json.dumps({**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("info", "rating"),
+    [
+        (_info(), CompiledModelCompatibility.OPTIMAL),
+        (_info(ovep_ver="9.9"), CompiledModelCompatibility.OPTIMAL),
+        (_info(ovep_bin_ver="1.9"), CompiledModelCompatibility.OPTIMAL),
+        (_info(ovep_bin_ver="2.0"), CompiledModelCompatibility.UNSUPPORTED),
+        (_info(ov_compat_string=_REQUIRED.replace("AVX2", "AVX512")), CompiledModelCompatibility.UNSUPPORTED),
+        (_info(ov_compat_string=_REQUIRED.replace("2026.4.1", "2026.4.0")), CompiledModelCompatibility.UNSUPPORTED),
+        (_info(ovep_compat_ver="1.7"), CompiledModelCompatibility.NOT_APPLICABLE),
+        ("{}", CompiledModelCompatibility.NOT_APPLICABLE),
+        ("[]", CompiledModelCompatibility.UNSUPPORTED),
+        ("odd", CompiledModelCompatibility.UNSUPPORTED),
+    ],
+)
+def test_strings_of_onnxruntimes_openvino_are_rated_as_it_rates_them(
+    laptop: Hardware, info: str, rating: CompiledModelCompatibility
+) -> None:
+    asked = []
+
+    def ask(device: str, _fingerprint: Mapping[str, object]) -> ProbeAnswer:
+        asked.append(device)
+        return ProbeAnswer(value=_REQUIRED)
+
+    factory = OpenVinoEpFactory(ask_requirements=ask)
+    assert factory.validate_compiled_model_compatibility_info(laptop[:1], info) is rating
+    assert asked in ([], ["CPU"])
+
+
+def test_an_openvino_that_does_not_say_what_its_models_need_rates_nothing(laptop: Hardware) -> None:
+    factory = OpenVinoEpFactory(ask_requirements=lambda _device, _fingerprint: ProbeAnswer(value=""))
+    rating = factory.validate_compiled_model_compatibility_info(laptop[:1], _info())
+    assert rating is CompiledModelCompatibility.UNKNOWN
+
+
+def test_openvino_says_what_its_models_need() -> None:
+    pytest.importorskip("openvino")
+    from ortpkg.providers.openvino_probe import runtime_requirements
+
+    assert runtime_requirements("CPU").startswith("meta=")

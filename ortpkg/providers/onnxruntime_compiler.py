@@ -1,0 +1,73 @@
+"""onnxruntime as a compiler of whole models: with one of its execution providers' own contexts, in its own form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import CompileError, ExecutionProviderError, quoted
+from ortpkg.providers.ep_context_options import EXTERNAL_DATA_FOLDER
+from ortpkg.providers.native_library import words_of
+from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
+from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+
+
+class OnnxRuntimeCompiler:
+    """Compiles models for one EP device of a wheel's execution provider.
+
+    Raises ExecutionProviderError where this onnxruntime does not have it, or cannot compile.
+    """
+
+    def __init__(self, ep_device: EpDevice, options: Mapping[str, str]) -> None:
+        self._onnxruntime = load_onnxruntime()
+        self._ep_name = ep_device.ep_name
+        self._library = OnnxRuntimeLibrary(ep_device.ep_name, ep_devices=[ep_device], options=options)
+        if not hasattr(self._onnxruntime, "ModelCompiler"):
+            raise ExecutionProviderError(
+                f"onnxruntime {self._onnxruntime.__version__} compiles no models; 1.23 and later do",
+                ep_name=self._ep_name,
+            )
+        #: Models of a group: the provider keeps what they share as long as the options of one live.
+        self._kept: list[Any] = []
+
+    def compile(
+        self, source: Path, output: Path, *, data_folder: str, is_embedded: bool, config_entries: Mapping[str, str]
+    ) -> None:
+        """Writes the context model of ``source``, and the provider's files beside it.
+
+        Args:
+            source: the model.
+            output: a file that is not there yet.
+            data_folder: where its external data lies; "" for beside it.
+            is_embedded: contexts go into the model.
+            config_entries: of onnxruntime's session.
+
+        Raises CompileError where the provider takes no node, makes no context, or fails.
+        """
+        options = self._library.target_options()
+        if options is None:
+            raise CompileError(
+                f"onnxruntime's {self._ep_name} makes no contexts: an execution provider's own library does "
+                f"(onnxruntime-ep-openvino, onnxruntime-qnn, ...)",
+                ep_name=self._ep_name,
+            )
+        model: Any = str(source)
+        if data_folder:
+            model = source.read_bytes()
+            options.add_session_config_entry(EXTERNAL_DATA_FOLDER, data_folder)
+        for key, value in config_entries.items():
+            options.add_session_config_entry(key, value)
+        flags = self._onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
+        try:
+            compiler = self._onnxruntime.ModelCompiler(
+                options, model, embed_compiled_data_into_model=is_embedded, flags=flags
+            )
+            self._kept.append(compiler)
+            compiler.compile_to_file(str(output))
+        except Exception as error:  # onnxruntime has an exception of its own for each status
+            raise CompileError(
+                f"onnxruntime's {self._ep_name} cannot compile {quoted(source.name)}: {quoted(words_of(error))}",
+                ep_name=self._ep_name,
+            ) from error
