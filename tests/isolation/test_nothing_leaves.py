@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ortpkg
+from ortpkg.cli import app
 from tests.cli.conftest import DIGITS
 from tests.isolation.audited_processes import Audited, run_audited
 
@@ -42,23 +45,68 @@ COMMANDS: dict[str, bool] = {
     "--version": False,
     "--help": False,
 }
+#: Lines that one process runs after each other: commands that start no child of their own, or the same as above.
+LINES: tuple[str, ...] = (
+    "explain ORT115",
+    "settings",
+    "diff PKG PKG",
+    "migrate-check PKG",
+    "quarantine list",
+    "cache list",
+    "cache why PKG",
+    "init OUT/empty --name empty",
+    "create OUT/made --cpu PKG/MODEL --component classifier --name digits",
+    "add-variant OUT/made PKG/MODEL --ep cuda --variant cuda",
+    "edit OUT/made --model-version 2.0",
+    "samples record OUT/made --name noise --random",
+    "samples add OUT/made --name zeros --input image=OUT/zeros.npy",
+    "dedup OUT/made",
+    "slim OUT/made --device cpu -o OUT/slim",
+    "remove-variant OUT/made cuda",
+    "convert OUT/made --to component -o OUT/converted",
+    "merge OUT/made PKG -o OUT/merged",
+    "pack OUT/made -o OUT/made.ortpkg",
+    "unpack OUT/made.ortpkg -o OUT/unpacked",
+    "compile-models PKG/MODEL --ep openvino -o OUT/compiled",
+    "quarantine clear PKG",
+    "cache clear",
+)
+#: Runs the lines that follow it, as JSON.
+RUN_LINES = """
+import json, sys
+from ortpkg.cli.app import run
+failed = [line for line in json.loads(sys.argv[1]) if run(line) != 0]
+assert not failed, failed
+"""
 
 
-def audited(words: str, folder: Path) -> Audited:
+def audited(lines: Sequence[str], folder: Path) -> Audited:
     places = {name: folder / "work" / name.lower() for name in ("PKG", "OV", "OUT")}
     places["OUT"].mkdir(parents=True)
+    np.save(places["OUT"] / "zeros.npy", np.zeros((1, 1, 28, 28), np.float32))
     shutil.copytree(DIGITS, places["PKG"])
     shutil.copytree(DIGITS, places["OV"])
     ortpkg.add_variant(places["OV"], places["PKG"] / MODEL, component="classifier", variant="openvino", ep="openvino")
-    filled = [re.sub("PKG|OV|OUT", lambda name: str(places[name[0]]), word) for word in words.split()]
-    return run_audited(["-m", "ortpkg", *filled], folder / "audit")
+    names = {**{name: str(place) for name, place in places.items()}, "MODEL": MODEL}
+    filled = [
+        [re.sub("PKG|OV|OUT|MODEL", lambda name: names[name[0]], word) for word in line.split()] for line in lines
+    ]
+    words = ["-m", "ortpkg", *filled[0]] if len(filled) == 1 else ["-c", RUN_LINES, json.dumps(filled)]
+    return run_audited(words, folder / "audit")
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_no_command_goes_to_the_network_or_writes_outside_our_folders(words: str, tmp_path: Path) -> None:
-    done = audited(words, tmp_path)
+def test_every_command_is_here() -> None:
+    named = {line.split()[0] for line in (*COMMANDS, *LINES)} - {"--version", "--help"}
+    assert named == set(app.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "lines", [*((words,) for words in COMMANDS), LINES], ids=lambda lines: f"{len(lines)} {lines[0]}"
+)
+def test_no_command_goes_to_the_network_or_writes_outside_our_folders(lines: Sequence[str], tmp_path: Path) -> None:
+    done = audited(lines, tmp_path)
     assert done.code == 0, done.errors
-    assert (done.process_count > 1) >= COMMANDS[words], "a child ran without the hook"
+    assert (done.process_count > 1) >= COMMANDS.get(lines[0], True), "a child ran without the hook"
     assert done.network == ()
     assert [name for name in done.home if not name.startswith(OWN_FOLDERS)] == []
     own = [tmp_path / "audit/home" / each for each in OWN_FOLDERS]
