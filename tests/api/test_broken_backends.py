@@ -62,7 +62,8 @@ def broken(tmp_path: Path) -> Run:
 def test_a_backend_that_does_harm_is_left_out_with_the_reason(broken: Run, module: str, code: str, reason: str) -> None:
     code_of_exit, listed = broken(module, code, "devices")
 
-    (note,) = [note for note in listed["notes"] if "failed" in note]
+    # On a busy machine the other library may take longer than the time limit, and fail too.
+    (note,) = [note for note in listed["notes"] if f"behind {_LIBRARIES[module]} failed" in note]
     assert code_of_exit == 0
     assert note.startswith(f"the library behind {_LIBRARIES[module]} failed: {reason}")
     assert module not in {each["backend"] for each in listed["ep_devices"]}

@@ -153,7 +153,7 @@ def test_another_interpreter_can_be_named(call: Any, monkeypatch: pytest.MonkeyP
     assert call("add", a=1, b=2).value == {"sum": 3}
 
 
-def _ends(pid: int, *, within_s: float = 10.0) -> bool:
+def _ends(pid: int, *, within_s: float = 60.0) -> bool:
     """A killed process that is nobody's child here is gone a little later: the system ends it when it gets to it."""
     deadline = time.monotonic() + within_s
     while _is_running(pid):
@@ -184,21 +184,11 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> No
         parent.kill()
         parent.wait()
 
-    _wait_until(lambda: not _is_alive(int(mark.read_text())))
+    assert _ends(int(mark.read_text()))
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether it runs; what init has not yet waited for does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat")
-    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")

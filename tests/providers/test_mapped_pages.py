@@ -47,4 +47,11 @@ def test_what_was_written_to_a_private_mapping_stays(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_mapped_or_not_there_is_nothing(tmp_path: Path) -> None:
-    release_mapped_pages(tmp_path / "nowhere.bin")
+    mapped, unmapped = tmp_path / "weights.bin", tmp_path / "other.bin"
+    mapped.write_bytes(b"ab" * (NBYTES // 2))
+    unmapped.write_bytes(b"ab")
+    with mapped.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapping:
+        assert mapping[:].count(b"ab") == NBYTES // 2
+        release_mapped_pages(tmp_path / "nowhere.bin")
+        release_mapped_pages(unmapped)
+        assert resident_kilobytes(mapped) >= NBYTES >> 10
