@@ -73,6 +73,7 @@ def machine(tmp_path: Path, facts: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(plugin), str(ROOT)]))
     monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(facts))
+    monkeypatch.setenv("ORTPKG_PROBE_TIMEOUT", "300")  # however busy the machine is
     monkeypatch.setattr(sys, "path", [str(plugin), *sys.path])
     plugins.installed_plugins.cache_clear()
     yield tmp_path / "state"
