@@ -57,9 +57,11 @@ from ortpkg.authoring.rules import (
     selection_rules,
 )
 from ortpkg.errors import Finding, Severity
+from ortpkg.package.constraints import unknown_ep_message
 from ortpkg.package.hashing import Progress
 from ortpkg.package.reader import check_package
 from ortpkg.package.rules import Rule
+from ortpkg.providers.ep_registry import plugin_names
 
 MOST_FINDINGS = 1000
 """Of one check: a package can be made to have any number."""
@@ -234,7 +236,13 @@ def _package_findings(
     progress: Progress | None,
 ) -> tuple[Finding, ...]:
     info, findings = check_package(root, compat=compat, allow_external_paths=allow_external_paths)
-    found = [each for each in findings if wanted.wants(each.rule) or (info is None and each.severity is Severity.ERROR)]
+    installed = frozenset(map(unknown_ep_message, plugin_names()))
+    found = [
+        each
+        for each in findings
+        if (wanted.wants(each.rule) and each.message not in installed)
+        or (info is None and each.severity is Severity.ERROR)
+    ]
     if info is not None:
         package = CheckedPackage(info=info, models=open_models(info), targets=known_targets, progress=progress)
         found += _run_checks(package, wanted)

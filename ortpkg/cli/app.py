@@ -196,16 +196,10 @@ def _application(names: Sequence[str], defaults: OptionDefaults) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib import metadata  # only for --version
+        from ortpkg.api.software import installed_software  # only for --version
 
-        from ortpkg.version import __version__
-
-        Output().line(f"ortpkg {__version__}")
-        for distribution in ("onnx", "numpy", "onnxruntime", "openvino"):
-            try:
-                Output().line(f"{distribution} {metadata.version(distribution)}")
-            except metadata.PackageNotFoundError:
-                Output().line(f"{distribution} not installed")
+        for name, version in installed_software():
+            Output().line(f"{name} {version or 'not installed'}")
         raise typer.Exit
 
 

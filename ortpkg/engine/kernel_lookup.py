@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ortpkg.engine.device_copies import copy_kernel_def, is_copy
 from ortpkg.engine.fused_kernel import FusedKernel, fused_kernel_def
+from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import KernelNotFoundError, quoted
 from ortpkg.graph.ep_context import ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
@@ -13,6 +14,9 @@ from ortpkg.graph.schemas import constraint_types
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.execution_provider import ExecutionProvider
+
+#: The engine's own backend, which compiles nothing, and the one that has compiling providers of the same names.
+_EMBEDDED, _BRIDGE = "embedded", "onnxruntime"
 
 
 def find_kernels(
@@ -52,11 +56,11 @@ def no_kernel(
     """The error for a node that none of ``providers`` has a kernel for; ``known``: the types that bind it."""
     opset = graph.opset_imports.get(node.domain, node.since_version)
     types = tuple(f"{name}={found.name.lower()}" for name, found in known.items())
-    asked = ", ".join(provider.name for provider in providers)
+    asked = ", ".join(_shown(provider, providers) for provider in dict.fromkeys(providers))
     if is_ep_context(node):
         return KernelNotFoundError(
-            f"EPContext node {quoted(node.name)} holds what {_source_of(node)} compiled, and no execution provider of "
-            f"this session takes it; asked: {asked}",
+            f"EPContext node {quoted(node.name)} holds what {_source_of(node)} compiled, and "
+            f"{_missing(node, providers)}; asked: {asked}",
             op_type=node.op_type,
             opset=opset,
             types=types,
@@ -70,6 +74,26 @@ def no_kernel(
         types=types,
         node_name=node.name,
     )
+
+
+def _shown(provider: ExecutionProvider, providers: Sequence[ExecutionProvider]) -> str:
+    """Its name, with the backend where others have that name, too."""
+    has_rivals = any(each.name == provider.name and each is not provider for each in providers)
+    return f"{provider.name} ({_backend_of(provider)})" if has_rivals else provider.name
+
+
+def _backend_of(provider: ExecutionProvider) -> str:
+    return provider.backend or _EMBEDDED
+
+
+def _missing(node: Node, providers: Sequence[ExecutionProvider]) -> str:
+    """What the session lacks to take an EPContext node: its execution provider, or another backend's of that name."""
+    source = ep_context_attributes(node).source
+    own = next((each for each in providers if is_context_source_of(each.name, source)), None)
+    if own is None:
+        return "no execution provider of this session takes it"
+    other = f": its maker is that of backend {quoted(_BRIDGE)}" if _backend_of(own) == _EMBEDDED else ""
+    return f"that of this session, of backend {quoted(_backend_of(own))}, takes no contexts{other}"
 
 
 def _source_of(node: Node) -> str:

@@ -18,8 +18,12 @@ def warn_of_ep(ep: str, source: Source, found: FindingCollector) -> None:
         return
     near = suggest_ep_name(ep)
     remedy = f"did you mean {near}?" if near else ""
-    message = f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows"
-    found.add(UNKNOWN_EP, source.document, message, pointer=source.pointer, remedy=remedy)
+    found.add(UNKNOWN_EP, source.document, unknown_ep_message(ep), pointer=source.pointer, remedy=remedy)
+
+
+def unknown_ep_message(ep: str) -> str:
+    """What :func:`warn_of_ep` says: by it, who knows what is installed tells findings about that from others."""
+    return f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows"
 
 
 def warn_of_device(device: str, source: Source, found: FindingCollector) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import EpContextError, quoted
+from ortpkg.errors import CompileError, EpContextError, quoted
 from ortpkg.graph.ep_context import ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
@@ -68,7 +68,12 @@ class BridgedExecutionProvider(NativeExecutionProvider):
         self._check_judged_files()
         if not self._library.in_child:
             self._load_in_child_first(fused)
-        compiled = super().compile_partition(fused)
+        try:
+            compiled = super().compile_partition(fused)
+        except CompileError as error:
+            raise EpContextError(
+                f"onnxruntime cannot load the contexts of the model for {self.name}: {error}", ep_name=self.name
+            ) from error
         self._check_judged_files()
         return compiled
 

@@ -27,6 +27,9 @@ NUMERIC_TYPES: frozenset[ElementType] = frozenset(
     }
 )
 
+#: Behind an operator of ONNX's, in OpenVINO's messages.
+_VERSION = re.compile(r"-\d+$")
+
 #: An operator: domain ("" for ONNX's own), name.
 Operator = tuple[str, str]
 
@@ -63,7 +66,8 @@ class LibraryTraits:
         pairs = [(match["domain"], match["name"]) for each in self.operators for match in each.finditer(message)]
         for each in self.operator_lists:
             for match in each.finditer(message):
-                pairs += [name.strip().rpartition(".")[::2] for name in match["names"].split(",")]
+                names = (_VERSION.sub("", name.strip()) for name in match["names"].split(","))
+                pairs += [name.rpartition(".")[::2] for name in names]
         return frozenset(("" if domain == "ai.onnx" else domain or "", name) for domain, name in pairs if name)
 
 
@@ -71,7 +75,7 @@ class LibraryTraits:
 LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
     "openvino": LibraryTraits(
         session_values=frozenset({"intra_op_num_threads"}),
-        # "No conversion rule found for operations: acme.Frobnicate, Unique"
+        # "No conversion rule found for operations: acme.Frobnicate, Unique, Det-21": with the opset's version, or not
         operator_lists=(re.compile(r"No conversion rule found for operations: (?P<names>[\w.\-]+(?:, [\w.\-]+)*)"),),
     ),
     "onnxruntime": LibraryTraits(

@@ -18,6 +18,8 @@ from ortpkg.cli.help import EXAMPLES, GROUPS
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 from tests.cli.conftest import DIGITS, RunCommand
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def test_help_lists_every_command_and_the_exit_codes(ortpkg: RunCommand) -> None:
     done = ortpkg("--help")
@@ -89,6 +91,21 @@ def test_every_command_has_help_of_its_own(ortpkg: RunCommand, name: str) -> Non
     assert done.code == 0
     assert f"ortpkg {name}" in done.out
     assert "--json" in done.out
+
+
+@pytest.mark.parametrize("distribution", ["onnxruntime_openvino", "onnxruntime_gpu", "onnxruntime_directml"])
+def test_version_names_the_distribution_that_brings_onnxruntime(distribution: str, tmp_path: Path) -> None:
+    (tmp_path / "onnxruntime").mkdir()
+    (tmp_path / "onnxruntime" / "__init__.py").touch()
+    information = tmp_path / f"{distribution}-1.24.1.dist-info"
+    information.mkdir()
+    name = distribution.replace("_", "-")
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.24.1\n")
+    (information / "RECORD").write_text("onnxruntime/__init__.py,,\n")
+    words = [sys.executable, "-m", "ortpkg", "--version"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert f"{name} 1.24.1\n" in done.stdout
 
 
 def test_version_names_what_runs_models(ortpkg: RunCommand) -> None:

@@ -113,6 +113,29 @@ def test_an_operator_that_the_library_lacks_is_left_and_the_rest_is_taken(
     assert "its library lacks ai.onnx.ml:ArrayFeatureExtractor" in caplog.text
 
 
+def test_an_operator_that_openvino_names_with_its_version_is_left_without_trying_each_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says "Det-17"."""
+    pytest.importorskip(OPENVINO)
+    from ortpkg.providers.openvino_library import OpenVinoLibrary
+
+    text = """<ir_version: 10, opset_import: ["" : 17]> g (float[3, 3] x) => (float[3, 3] y, float d) {
+        e = Exp(x) n = Neg(e) a = Abs(n) s = Sin(a) d = Det(e) y = Sqrt(s)
+    }"""
+    compile_model = OpenVinoLibrary.compile_model
+    compiled: list[str] = []
+
+    def counted(*arguments: Any) -> Any:
+        compiled.append("")
+        return compile_model(*arguments)
+
+    monkeypatch.setattr(OpenVinoLibrary, "compile_model", counted)
+    state = state_of(save(text, tmp_path / "det.onnx"), provider(OPENVINO))
+    left = [each.op_types for each in state.partitions if not each.fused_node]
+    assert (left, len(compiled)) == ([("Det",)], 2)
+
+
 def test_branches_of_a_node_that_the_library_refuses_are_taken_in_parts(tmp_path: Path) -> None:
     state = state_of(save(BRANCHES, tmp_path / "branches.onnx"), provider(OPENVINO))
     taken = {(each.graph_path.rpartition(".")[2], each.op_types) for each in state.partitions if each.fused_node}
@@ -297,9 +320,21 @@ def test_contexts_of_two_compilers_in_one_model_run_on_both(model: Path) -> None
 def test_a_node_that_nobody_takes_names_its_source_and_who_was_asked(openvino_context: Path) -> None:
     with pytest.raises(
         KernelNotFoundError,
-        match=r"holds what 'OpenVINOExecutionProvider' compiled.*; asked: CPUExecutionProvider, CPUExecutionProvider",
+        match=r"holds what 'OpenVINOExecutionProvider' compiled, and no execution provider of this session takes it; "
+        r"asked: CPUExecutionProvider \(onnxruntime\), CPUExecutionProvider \(embedded\)",
     ):
         state_of(openvino_context, provider(BRIDGE))
+
+
+@pytest.mark.requirement("E10")
+def test_a_node_of_another_backends_provider_of_the_same_name_names_that_backend(model: Path) -> None:
+    state_of(model, provider(BRIDGE), ep_context_enable="1").close()
+    with pytest.raises(
+        KernelNotFoundError,
+        match=r"holds what 'CPUExecutionProvider' compiled, and that of this session, of backend 'embedded', takes no "
+        r"contexts: its maker is that of backend 'onnxruntime'; asked: CPUExecutionProvider$",
+    ):
+        state_of(model.parent / "net_ctx.onnx")
 
 
 @pytest.mark.requirement("E28")
@@ -541,6 +576,24 @@ def test_a_context_that_crashes_onnxruntime_crashes_a_child_process_and_not_this
         with pytest.raises(EpContextError, match="in the child process that tried first: it was ended by SIGSEGV"):
             state_of(path, find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {}))
     assert asked[0] != asked[1], "what was tried is known by the content of its files"
+
+
+def test_a_foreign_context_that_onnxruntime_fails_to_load_is_an_invalid_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+
+    class Refusing:
+        def __init__(self, *_arguments: object, **_keywords: object) -> None:
+            raise RuntimeError("Failed to create context from binary")
+
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Refusing)
+    monkeypatch.setattr(first_load, "_load", lambda *_arguments: "")  # it went well in a child process, once
+    chosen = find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {})
+    with pytest.raises(EpContextError, match=r"cannot load the contexts of the model.*Failed to create") as caught:
+        state_of(_foreign_model(tmp_path), chosen)
+    assert caught.value.code is StatusCode.INVALID_GRAPH
 
 
 @pytest.mark.parametrize("location", ["../qnn.bin", "/etc/passwd"])
