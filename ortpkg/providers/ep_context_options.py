@@ -99,9 +99,12 @@ class EpContextOptions:
         return self.model_path.with_name(stem + _CONTEXT_SUFFIX)
 
     def binary_name(self, ep_name: str) -> str:
-        """``[model_name]_[ep].bin`` (E26): of the source model, or of the output where the model came from memory."""
-        source = self.model_path or self.output_path
-        stem = source.name[: -len(_MODEL_SUFFIX)] if source.name.lower().endswith(_MODEL_SUFFIX) else source.name
+        """``[model_name]_[ep].bin`` (E26): of the source model, or of the context model where its path is given.
+
+        The latter is onnxruntime's rule: contexts of one source for several precisions can share a folder.
+        """
+        named = self.model_path if self.file_path is None and self.model_path is not None else self.output_path
+        stem = named.name[: -len(_MODEL_SUFFIX)] if named.name.lower().endswith(_MODEL_SUFFIX) else named.name
         return f"{stem}_{ep_name.removesuffix('ExecutionProvider').lower()}.bin"
 
 

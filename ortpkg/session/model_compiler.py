@@ -51,7 +51,9 @@ class _Source:
         """``<model>_ctx.onnx`` beside the model. UsageError for a model from memory."""
         if self.path is None:
             raise UsageError("a model from memory has no folder to compile into: name the file to write")
-        return self.path.with_name(f"{self.path.name.removesuffix(_SUFFIX)}_ctx{_SUFFIX}")
+        name = self.path.name
+        stem = name[: -len(_SUFFIX)] if name.lower().endswith(_SUFFIX) else name
+        return self.path.with_name(f"{stem}_ctx{_SUFFIX}")
 
 
 class ModelCompiler:
@@ -115,7 +117,7 @@ class ModelCompiler:
         if output.exists() and self._flags & OrtCompileApiFlags.ERROR_IF_OUTPUT_FILE_EXISTS:
             raise SessionError(f"the compiled model {quoted(output)} exists already")
         with _set_aside(output):
-            self._compile(output)
+            self._compile(output, is_default=not output_model_path)
 
     def compile_to_bytes(self) -> bytes:
         """The compiled model, serialized; contexts, if there are any, must be embedded.
@@ -141,10 +143,11 @@ class ModelCompiler:
         except Exception as error:
             raise SessionError(f"the compiled model cannot be written: {printable(error)}") from error
 
-    def _compile(self, output: Path) -> None:
+    def _compile(self, output: Path, *, is_default: bool = False) -> None:
         options = copy.deepcopy(self._options)
         options.add_session_config_entry(CONTEXT_ENABLE, "1")
-        options.add_session_config_entry(CONTEXT_FILE_PATH, str(output))
+        # A path that is named names the binary, too.
+        options.add_session_config_entry(CONTEXT_FILE_PATH, "" if is_default else str(output))
         self._make_session(options)
         if not output.exists():
             self._write_uncompiled(output)

@@ -206,7 +206,7 @@ def test_components_share_one_binary_with_one_set_of_weights(pair: Path) -> None
     variants = [component.variants[-1] for component in opened.component_models]
     assert variants[0].directory == variants[1].directory
     files = {path.name: path.stat().st_size for path in variants[0].directory.iterdir()}
-    assert set(files) == {"prefill_plain_ctx.onnx", "decode_plain_ctx.onnx", "prefill_prepack.bin"}
+    assert set(files) == {"prefill_plain_ctx.onnx", "decode_plain_ctx.onnx", "prefill_plain_ctx_prepack.bin"}
     assert sum(files.values()) < 1.5 * WIDTH * WIDTH * 4
     assert ortpkg.verify(pair).is_intact
     x = np.random.default_rng(4).random((1, WIDTH), np.float32)

@@ -30,9 +30,9 @@ def test_native_contexts_run_without_trust_only_where_they_were_made(package: Pa
     assert opened.best_variant().name == "plain-fake"
     np.testing.assert_allclose(opened.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
     shutil.rmtree(machine / "contexts")  # another machine remembers nothing
-    with pytest.raises(TrustRequiredError, match=r"'net_fake\.bin', which native code .* pass --trust") as caught:
+    with pytest.raises(TrustRequiredError, match=r"'net_ctx_fake\.bin', which native code .* pass --trust") as caught:
         opened.create_session()
-    assert (caught.value.exit_code, caught.value.what) == (7, "net_fake.bin")
+    assert (caught.value.exit_code, caught.value.what) == (7, "net_ctx_fake.bin")
     session = ortpkg.ModelPackage(package, trust=True).create_session()
     np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
 
@@ -48,7 +48,7 @@ def test_an_embedded_native_context_needs_trust_too(package: Path, machine: Path
 def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(package: Path, machine: Path) -> None:
     del machine
     compiled(package, FAKE)
-    binary = package / "models" / "model" / "plain-fake" / "net_fake.bin"
+    binary = package / "models" / "model" / "plain-fake" / "net_ctx_fake.bin"
     data = bytearray(binary.read_bytes())
     data[-1] ^= 1
     binary.unlink()
@@ -68,7 +68,7 @@ def test_a_context_made_here_is_hashed_once_and_again_when_it_changed(
     with monkeypatch.context() as patched:
         patched.setattr(judged_contexts, "_sha256", lambda _data: pytest.fail("hashed again"))
         variant.create_session(verify=False)
-    binary = variant.directory / "net_fake.bin"
+    binary = variant.directory / "net_ctx_fake.bin"
     data = bytearray(binary.read_bytes())
     data[-1] ^= 1
     binary.unlink()
@@ -100,7 +100,7 @@ def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
     del machine
     compiled(package, FAKE)
     variant = ortpkg.ModelPackage(package).best_variant()
-    binary = variant.directory / "net_fake.bin"
+    binary = variant.directory / "net_ctx_fake.bin"
     other = binary.read_bytes() + b"another's"
     judge = context_trust._judge
 
@@ -126,7 +126,7 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
     variant = opened.best_variant()
     assert variant.selection.best is not None
     assert "measured" in canary(opened, variant.selection.best).reason  # and a part of it elsewhere
-    binary = variant.directory / "net_fake.bin"
+    binary = variant.directory / "net_ctx_fake.bin"
     check = context_trust.check_model_file
 
     def checked_and_swapped(*arguments: Any, **named: Any) -> Any:
@@ -136,7 +136,7 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
 
     monkeypatch.setattr("ortpkg.api.bench_candidates.check_model_file", checked_and_swapped)
     found = canary(opened, variant.selection.best)
-    assert "'net_fake.bin' of 'net_ctx.onnx' is not the one that was looked at" in found.reason
+    assert "'net_ctx_fake.bin' of 'net_ctx.onnx' is not the one that was looked at" in found.reason
 
 
 @pytest.mark.parametrize("main", [1, 0])
@@ -148,10 +148,10 @@ def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
     compiled(package, FAKE)
     folder = package / "models" / "model" / "plain-fake"
     (folder / "decoy").mkdir()
-    shutil.copy(folder / "net_fake.bin", folder / "decoy" / "net_fake.bin")
-    other = (folder / "net_fake.bin").read_bytes() + b"another"
-    (folder / "net_fake.bin").unlink()
-    (folder / "net_fake.bin").write_bytes(other)
+    shutil.copy(folder / "net_ctx_fake.bin", folder / "decoy" / "net_ctx_fake.bin")
+    other = (folder / "net_ctx_fake.bin").read_bytes() + b"another"
+    (folder / "net_ctx_fake.bin").unlink()
+    (folder / "net_ctx_fake.bin").write_bytes(other)
     proto = onnx.load(folder / "net_ctx.onnx")
     for node in proto.graph.node:
         for attribute in node.attribute:
@@ -172,9 +172,9 @@ def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
     variant = ortpkg.ModelPackage(package).component().variant("plain-fake")
     assert variant is not None
     assert variant.session_options == {"ep.context_file_path": "decoy/m.onnx"}
-    with pytest.raises(TrustRequiredError, match=r"net_fake\.bin"):
+    with pytest.raises(TrustRequiredError, match=r"net_ctx_fake\.bin"):
         ortpkg.ModelPackage(package).best_variant(variant="plain-fake").create_session()
-    with pytest.raises(TrustRequiredError, match=r"net_fake\.bin"):
+    with pytest.raises(TrustRequiredError, match=r"net_ctx_fake\.bin"):
         context_trust.check_model_file(variant, trust=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from ortpkg.providers.compiling_provider import CompiledPartition
 from ortpkg.providers.ep_context_file import open_context_file
 from ortpkg.providers.execution_provider import FusedNode
 from tests.ep_context.conftest import EXPECTED, TEXT, X
-from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
+from tests.ep_context.fake_compiler import ENVIRONMENT, NAME, FakeCompiler, run, state_of
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
@@ -82,7 +83,21 @@ def test_embedded_contexts_lie_in_the_nodes_and_no_binary_is_made(model: Path) -
 def test_a_given_path_takes_model_and_binary(model: Path, tmp_path: Path) -> None:
     target = tmp_path / "out" / "made.onnx"
     state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target))
-    assert sorted(path.name for path in target.parent.iterdir()) == ["made.onnx", "net_fake.bin"]
+    assert sorted(path.name for path in target.parent.iterdir()) == ["made.onnx", "made_fake.bin"]
+
+
+def test_contexts_of_one_source_share_a_folder_under_names_of_their_own(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    environments = {each: replace(ENVIRONMENT, options={"precision": each}) for each in ("fp32", "fp16")}
+    for precision, environment in environments.items():
+        options = {"ep_context_enable": "1", "ep_context_file_path": str(folder / f"{precision}_ctx.onnx")}
+        state_of(model, FakeCompiler(environment=environment), **options)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"{precision}_ctx{rest}" for precision in ("fp16", "fp32") for rest in (".onnx", "_fake.bin")
+    ]
+    for precision, environment in environments.items():
+        state = state_of(folder / f"{precision}_ctx.onnx", FakeCompiler(environment=environment))
+        np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
 
 
 @pytest.mark.requirement("E24", "E32")
@@ -194,17 +209,19 @@ def test_a_binary_of_another_model_is_never_written_over(model: Path, tmp_path: 
     proto = onnx.load(model)
     proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.eye(3, dtype=np.float32), "w"))
     onnx.save(proto, other)
-    first, second = tmp_path / "o" / "a_ctx.onnx", tmp_path / "o" / "b_ctx.onnx"
-    state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(first))
-    with pytest.raises(EpContextWriteError, match=r"net_fake\.bin.*exists already.*other contexts.*context_file_path"):
-        state_of(other, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(second))
-    assert {path.name for path in first.parent.iterdir()} == {"a_ctx.onnx", "net_fake.bin"}
-    np.testing.assert_allclose(run(state_of(first, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
+    made, kept = tmp_path / "o" / "a_ctx.onnx", tmp_path / "o" / "kept.onnx"
+    state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(made))
+    made.rename(kept)
+    with pytest.raises(EpContextWriteError, match=r"a_ctx_fake\.bin.*exists already.*other contexts.*file_path"):
+        state_of(other, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(made))
+    assert {path.name for path in made.parent.iterdir()} == {"kept.onnx", "a_ctx_fake.bin"}
+    np.testing.assert_allclose(run(state_of(kept, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
 
 
 def test_a_binary_that_is_the_same_is_kept(model: Path, tmp_path: Path) -> None:
-    for name in ("a_ctx.onnx", "b_ctx.onnx"):
-        target = tmp_path / "o" / name
+    target = tmp_path / "o" / "a_ctx.onnx"
+    for _ in range(2):
+        target.unlink(missing_ok=True)
         state_of(model, FakeCompiler(), ep_context_enable="1", ep_context_file_path=str(target))
         np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], EXPECTED, rtol=1e-5)
 

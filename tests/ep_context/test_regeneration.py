@@ -35,7 +35,7 @@ def test_contexts_are_carried_into_files_that_stand_alone(
     second = FakeCompiler()
     made_elsewhere(model.with_name("net_ctx.onnx"), target, second, ep_context_embed_mode=embeds)
     assert len(second.compiled) == (0 if "Exp" in operators else 2)  # plain nodes are compiled, contexts are not
-    expected = {"made.onnx"} if embeds == "1" else {"made.onnx", "net_ctx_fake.bin"}
+    expected = {"made.onnx"} if embeds == "1" else {"made.onnx", "made_fake.bin"}
     assert {path.name for path in target.parent.iterdir()} == expected
     provider = FakeCompiler()
     np.testing.assert_allclose(run(state_of(target, provider), X)[0], EXPECTED, rtol=1e-5)
@@ -62,7 +62,7 @@ def test_contexts_of_two_files_that_have_one_name_stay_two(model: Path, tmp_path
     target = tmp_path / "out" / "made.onnx"
     options = {"ep_context_enable": "1", "ep_context_node_name_prefix": "p_"}
     state_of(merged, FakeCompiler(), ep_context_file_path=str(target), **options)
-    names = open_context_file(target.parent / "merged_fake.bin", ep_name=NAME).names
+    names = open_context_file(target.parent / "made_fake.bin", ep_name=NAME).names
     assert len(names) == 4
     assert all(name.startswith("p_") for name in names)
     np.testing.assert_allclose(run(state_of(target, FakeCompiler()), X)[0], np.exp(-np.exp(EXPECTED) + B), rtol=1e-4)

@@ -60,7 +60,7 @@ def test_a_model_from_memory_becomes_bytes_or_a_file_that_is_named(path: Path) -
 
 
 def test_bytes_cannot_hold_contexts_of_other_files(path: Path) -> None:
-    with pytest.raises(UsageError, match=r"needs 'model_prepack\.bin' beside it"):
+    with pytest.raises(UsageError, match=r"needs 'model_ctx_prepack\.bin' beside it"):
         ortpkg.ModelCompiler(compiling(), path).compile_to_bytes()
 
 
