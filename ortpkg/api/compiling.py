@@ -8,13 +8,14 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.api.context_trust import check_source_model, remember_contexts
+from ortpkg.authoring.compile_files import compile_files
 from ortpkg.authoring.compile_variants import CompiledVariant, CompileWishes, compile_variants
 from ortpkg.errors import TrustRequiredError
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.hashing import Progress
 from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.selection.wishes import ep_named
-from ortpkg.session.compile_models import CompiledModel, CompileRequest, compile_models
+from ortpkg.session.compile_models import CompiledModel, CompileRequest
 
 _log = logging.getLogger(__name__)
 
@@ -44,19 +45,25 @@ def compile_model_files(
     *,
     timeout_s: float,
     trust: bool = False,
+    overwrite: bool = False,
     notify: Callable[[str], None] | None = None,
+    on_commit: Callable[[], None] = lambda: None,
+    operations: FileOperations | None = None,
 ) -> list[CompiledModel]:
-    """Compiles model files outside of packages; see :func:`~ortpkg.session.compile_models.compile_models`.
+    """Compiles model files outside of packages; see :func:`~ortpkg.authoring.compile_files.compile_files`.
 
     Args:
-        request: what to compile.
+        request: what to compile; all outputs lie in one folder.
         timeout_s: of all together.
         trust: take models that have native contexts already, not made on this machine; what comes out of these is not
             remembered as made here, so it needs trust as they do.
+        overwrite: replace context models that are there already.
         notify: is told what the user should know.
+        on_commit: called once all is there.
+        operations: changes the disk, or rehearses that.
 
     Raises TrustRequiredError for such a model without ``trust``, UsageError for an execution provider that nobody
-    knows, and what compile_models raises.
+    knows, and what compile_files raises.
     """
     notify = notify or _log.warning
     ep_named(request.ep, all_known_names())
@@ -68,7 +75,14 @@ def compile_model_files(
             if not trust:
                 raise
             is_ours = False
-    made = compile_models(request, timeout_s=timeout_s, notify=notify)
+    made = compile_files(
+        request,
+        timeout_s=timeout_s,
+        notify=notify,
+        overwrite=overwrite,
+        operations=operations,
+        on_commit=on_commit,
+    )
     if is_ours:
         _remember((each.output for each in made), notify)
     else:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ortpkg.cli import interrupts
 from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import (
@@ -18,13 +20,25 @@ from ortpkg.cli.parameters import (
     CompileTimeoutOption,
     DryRunOption,
     JsonOption,
+    OverwriteOption,
     Reader,
     parse_options,
 )
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode, ModelNotFoundError, UsageError, quoted
-from ortpkg.package.planned_files import PlannedFiles
+
+if TYPE_CHECKING:
+    from ortpkg.session.compile_models import CompiledModel
+
+#: What the command says itself, and the only value of it that may be repeated; None: no value.
+_OWN_ENTRIES: dict[str, str | None] = {
+    "ep.context_enable": "1",
+    "ep.context_embed_mode": "0",
+    "ep.context_file_path": None,
+    "ep.share_ep_contexts": "1",
+    "ep.stop_share_ep_contexts": None,
+}
 
 
 def command(
@@ -36,6 +50,12 @@ def command(
     provider_options: Annotated[
         str, typer.Option("-i", metavar='"KEY|VALUE ..."', help="Options of the EP, separated by spaces.")
     ] = "",
+    config_entries: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-C", metavar='"KEY|VALUE ..."', help="Config entries of the sessions, separated by spaces. Repeatable."
+        ),
+    ] = None,
     output_folder: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Default: the folder of the models.")
     ] = None,
@@ -47,10 +67,15 @@ def command(
         bool,
         typer.Option("--trust", help="Take models with native contexts of others; what comes out needs --trust too."),
     ] = False,
+    overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Compile ONNX files as one session group: N context models and one binary, equal weights stored once."""
+    """Compile ONNX files as one session group: N context models and one binary, equal weights stored once.
+
+    Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the folder as it was.
+    --dry-run compiles, too: only that tells which files there would be.
+    """
     from ortpkg.api.compiling import compile_model_files  # numpy and onnx
     from ortpkg.session.compile_models import CompileJob, CompileRequest
 
@@ -65,27 +90,51 @@ def command(
         ep=ep,
         device=device,
         backend=backend,
-        provider_options=parse_options("-i", provider_options.split(), separator="|", form='"KEY|VALUE KEY|VALUE"'),
+        provider_options=_pairs("-i", [provider_options]),
+        config_entries=_entries(config_entries or [], output),
         is_shared=True,
         for_onnxruntime=reader is Reader.ONNXRUNTIME,
     )
-    operations = operations_for(dry_run)
-    if operations is not None:
-        names = [Path(job.output).name for job in request.jobs]
-        operations.announce(PlannedFiles(root=folder, adds=dict.fromkeys(names)))
     start = time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
     with elapsed("compiling"):
-        made = compile_model_files(request, timeout_s=timeout, trust=trust, notify=output.warning)
+        made = compile_model_files(
+            request,
+            timeout_s=timeout,
+            trust=trust,
+            overwrite=overwrite,
+            notify=output.warning,
+            on_commit=interrupts.too_late,
+            operations=operations_for(dry_run),
+        )
+    _print(made, folder, output)
+    output.note(f"compiled in {duration_text(time.perf_counter() - start)}")
+    return ExitCode.DONE
+
+
+def _print(made: Sequence[CompiledModel], folder: Path, output: Output) -> None:
     files = [str(folder / each.output.name) for each in made]
     binaries = dict.fromkeys(str(folder / name) for each in made for name in each.files)
-    if as_json:
+    if output.is_json:
         output.json("compile-models", {"models": files, "binaries": list(binaries)})
-    else:
-        for each in (*files, *binaries):
-            output.line(each)
-        output.note(f"compiled in {duration_text(time.perf_counter() - start)}")
-    return ExitCode.DONE
+        return
+    for each in (*files, *binaries):
+        output.line(each)
+
+
+def _pairs(flag: str, texts: list[str]) -> dict[str, str]:
+    """``KEY|VALUE`` pairs between spaces; the first ``|`` separates, and a value may be empty."""
+    words = [word for text in texts for word in text.split()]
+    return parse_options(flag, words, separator="|", form='"KEY|VALUE KEY|VALUE"')
+
+
+def _entries(texts: list[str], output: Output) -> dict[str, str]:
+    """What the command says itself is passed over, with a warning, as ep_weight_sharing_ctx_gen does."""
+    entries = _pairs("-C", texts)
+    for key, own in _OWN_ENTRIES.items():
+        value = entries.pop(key, own)
+        if value != own:
+            output.warning(f"-C {quoted(f'{key}|{value}')} is passed over: compile-models says that itself")
+    return entries
 
 
 def _folder(sources: list[Path], wanted: Path | None) -> Path:

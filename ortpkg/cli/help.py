@@ -93,7 +93,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plan": ("ortpkg plan model.onnx --nodes --memory --dim batch=1",),
     "bench": ("ortpkg bench digits.ortpackage --duration 2s --memory-limit 1.5GiB",),
     "compile": ("ortpkg compile digits.ortpackage --ep openvino --device npu",),
-    "compile-models": ("ortpkg compile-models encoder.onnx,decoder.onnx --ep openvino -o compiled",),
+    "compile-models": (
+        "ortpkg compile-models encoder.onnx,decoder.onnx --ep openvino -o compiled",
+        'ortpkg compile-models a.onnx,b.onnx -e qnn -i "htp_arch|73" -C "ep.context_node_name_prefix|left_"',
+    ),
     "quarantine": ("ortpkg quarantine list", "ortpkg quarantine clear digits.ortpackage"),
     "cache": ("ortpkg cache why digits.ortpackage", "ortpkg cache clear --keep 2GiB"),
     "devices": ("ortpkg devices --facts", "ortpkg devices --export laptop.json"),

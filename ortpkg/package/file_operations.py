@@ -33,7 +33,13 @@ class Readable(Protocol):
 
 
 class FileOperations:
-    """Changes to a disk. Each announces itself through :meth:`before`, which tests override to fail there."""
+    """Changes to a disk. Each announces itself through :meth:`before`, which tests override to fail there.
+
+    Attributes:
+        are_real: whether what is announced happens; False for a rehearsal.
+    """
+
+    are_real = True
 
     def before(self, operation: str, path: Path) -> None:
         """Called before each operation on ``path``; whatever it raises prevents the operation."""

@@ -19,6 +19,8 @@ from ortpkg.package.planned_files import PlannedFiles, Rehearsed
 class Rehearsal(FileOperations):
     """Changes nothing: raises :class:`Rehearsed` where the first change is announced."""
 
+    are_real = False
+
     def announce(self, files: PlannedFiles) -> NoReturn:
         """Ends the command. Rehearsed, always."""
         raise Rehearsed(files)

@@ -329,15 +329,17 @@ def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) 
 
     ``magic``: the first bytes of such a file.
     """
-    if not os.path.lexists(path):
-        return
+    if os.path.lexists(path) and not is_context_file(path, magic=magic):
+        raise _taken(path, "is no context file", ep_name)
+
+
+def is_context_file(path: Path, *, magic: bytes = MAGIC) -> bool:
+    """Whether there is a file that begins with ``magic``, as those of ours do; nothing else of it is looked at."""
     try:
         with path.open("rb") as file:
-            is_context = file.read(len(magic)) == magic
+            return file.read(len(magic)) == magic
     except OSError:
-        is_context = False
-    if not is_context:
-        raise _taken(path, "is no context file", ep_name)
+        return False
 
 
 def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextWriteError:

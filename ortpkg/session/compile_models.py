@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import resolve_ep_name
 from ortpkg.errors import (
     CompileError,
+    InvalidSessionOptionError,
     NoSuitableVariantError,
     OrtpkgError,
     StatusCode,
@@ -76,6 +76,7 @@ class CompileRequest:
         device: "cpu", "gpu" or "npu"; None for the first that the EP offers.
         backend: whose EP of that name: "onnxruntime", a plug-in's, ...; None for the first that has it.
         provider_options: of the EP.
+        config_entries: of the sessions that compile; what this request says itself comes before them.
         is_embedded: contexts go into the models instead of a file beside them.
         is_shared: the models make a session group: one binary, equal weights once.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
@@ -86,6 +87,7 @@ class CompileRequest:
     device: str | None = None
     backend: str | None = None
     provider_options: Mapping[str, str] = field(default_factory=dict)
+    config_entries: Mapping[str, str] = field(default_factory=dict)
     is_embedded: bool = False
     is_shared: bool = False
     for_onnxruntime: bool = False
@@ -123,16 +125,14 @@ def compile_models(
     Raises:
         CompileError: the compiler failed, crashed, hung or took no node; what was written so far may be there.
         NoSuitableVariantError: the EP is not here, or has no such device.
+        InvalidSessionOptionError: a config entry, or an option of the EP, is not what it should be.
         UsageError: two models would be written to one file.
     """
-    outputs = [job.output for job in request.jobs]
-    if len(set(outputs)) < len(outputs):
-        twice = next(output for output in outputs if outputs.count(output) > 1)
-        raise UsageError(f"two models would become {quoted(twice)}: they must have different names")
+    check_outputs_differ(request)
     result = call_in_child(_FUNCTION, {"request": asdict(request)}, timeout_s=timeout_s)
     if result.outcome is not ChildOutcome.DONE:
         raise CompileError(
-            f"{resolve_ep_name(request.ep)} did not compile {_listed(request)}: {result.reason}{_left(request)}",
+            f"{resolve_ep_name(request.ep)} did not compile {_listed(request)}: {result.reason}",
             ep_name=resolve_ep_name(request.ep),
         )
     error = result.value.get("error")
@@ -147,14 +147,12 @@ def compile_models(
     ]
 
 
-def _left(request: CompileRequest) -> str:
-    """What a child that ended in the midst of a group left, whose binary never came."""
-    left = [job.output for job in request.jobs if Path(job.output).exists()] if request.is_shared else []
-    with suppress(OrtpkgError):
-        left = [each for each in left if not all(Path(each).with_name(name).exists() for name in _files(each))]
-    if not left:
-        return ""
-    return f"; without the binary that they need, these were left: {', '.join(map(quoted, left))}"
+def check_outputs_differ(request: CompileRequest) -> None:
+    """UsageError where two models would be written to one file."""
+    outputs = [job.output for job in request.jobs]
+    if len(set(outputs)) < len(outputs):
+        twice = next(output for output in outputs if outputs.count(output) > 1)
+        raise UsageError(f"two models would become {quoted(twice)}: they must have different names")
 
 
 def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +163,8 @@ def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         models = _compile(CompileRequest(**{**request, "jobs": jobs}))
     except OrtpkgError as error:
-        return {"error": {"kind": type(error).__name__, "code": error.code.value, "message": str(error)}}
+        told = {"kind": type(error).__name__, "code": error.code.value, "message": str(error)}
+        return {"error": {**told, "key": error.key if isinstance(error, InvalidSessionOptionError) else ""}}
     finally:
         GROUP_LOG.removeHandler(notes)
     return {"models": [{**asdict(model), "output": str(model.output)} for model in models], "notes": notes.texts}
@@ -262,7 +261,7 @@ def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -
 
 
 def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool) -> SessionOptions:
-    entries = {
+    own = {
         CONTEXT_ENABLE: "1",
         CONTEXT_FILE_PATH: job.output,
         CONTEXT_EMBED_MODE: "1" if request.is_embedded else "0",
@@ -273,14 +272,9 @@ def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool)
         CONTEXT_FORM: FORM_OF_ONNXRUNTIME if request.for_onnxruntime else FORM_OF_ORTPKG,
     }
     options = SessionOptions()
-    for key, value in entries.items():
-        if value:
-            options.add_session_config_entry(key, value)
+    for key, value in {**request.config_entries, **{key: value for key, value in own.items() if value}}.items():
+        options.add_session_config_entry(key, value)
     return options
-
-
-def _files(output: str) -> tuple[str, ...]:
-    return _described(Path(output), "").files
 
 
 def _described(output: Path, device: str) -> CompiledModel:
@@ -299,6 +293,8 @@ def _described(output: Path, device: str) -> CompiledModel:
 def _error(told: Mapping[str, str], request: CompileRequest) -> OrtpkgError:
     if told["kind"] == NoSuitableVariantError.__name__:
         return NoSuitableVariantError(told["message"])
+    if told["kind"] == InvalidSessionOptionError.__name__:
+        return InvalidSessionOptionError(told["message"], key=told["key"])
     status = "" if told["code"] in (StatusCode.FAIL, StatusCode.EP_FAIL) else f" ({told['code']})"
     return CompileError(f"{told['message']}{status}", ep_name=resolve_ep_name(request.ep))
 

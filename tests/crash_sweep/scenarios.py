@@ -7,12 +7,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 from ortpkg.api.archive import pack, unpack
 from ortpkg.api.sample_authoring import SampleArrays, add_samples, record_samples
 from ortpkg.api.verify import record_digests, verify
+from ortpkg.authoring import compile_files as compile_files_module
 from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
 from ortpkg.authoring.dedup import dedup
@@ -20,6 +22,10 @@ from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
+from ortpkg.errors import OrtpkgError
+from ortpkg.session.compile_models import CompileJob, CompileRequest
+from ortpkg.session.compile_models import _compile as compile_here
+from ortpkg.session.inference_session import InferenceSession
 from tests.authoring.weight_models import make_model, weight
 
 
@@ -33,6 +39,8 @@ class Scenario:
         run: the command, in that folder.
         target: what it makes or changes, in that folder.
         is_stepwise: it replaces file by file (a repair), and each state on the way is allowed.
+        may_lack: on that way, a file may be missing for a moment.
+        flaw: what is wrong with what it left of its target, "" for nothing.
     """
 
     name: str
@@ -40,6 +48,8 @@ class Scenario:
     run: Callable[[Path], object]
     target: str
     is_stepwise: bool = False
+    may_lack: bool = False
+    flaw: Callable[[Path], str] = lambda _: ""
 
 
 def _quiet(_: str) -> None:
@@ -153,6 +163,36 @@ def _record_samples(folder: Path) -> object:
     return record_samples(folder / "p", samples, wishes={"backend": "embedded", "variant": "a"})
 
 
+def _compiled(folder: Path) -> None:
+    """``p``: a group of context models, and a file that is none of theirs."""
+    _models(folder)
+    (folder / "p").mkdir()
+    (folder / "p/notes.txt").write_text("mine")
+    _compile(folder, ("a", "b"))
+
+
+def _compile(folder: Path, sources: tuple[str, str], *, overwrite: bool = False) -> object:
+    """In this process: what a child that is stopped leaves is its parent's to remove."""
+    jobs = [
+        CompileJob(
+            model=str(folder / f"models/{source}/model.onnx"), output=str(folder / f"p/{name}_ctx.onnx"), prefix=name
+        )
+        for name, source in zip(("first", "second"), sources, strict=True)
+    ]
+    request = CompileRequest(jobs=tuple(jobs), ep="prepack", is_shared=True)
+    with mock.patch.object(compile_files_module, "compile_models", lambda request, **_: compile_here(request)):
+        return compile_files_module.compile_files(request, timeout_s=60, notify=_quiet, overwrite=overwrite)
+
+
+def _context_that_does_not_run(folder: Path) -> str:
+    for path in sorted(folder.glob("*_ctx.onnx")):
+        try:
+            InferenceSession(path, providers=["prepack"]).run(None, {"x": np.ones((1, 16), dtype=np.float32)})
+        except OrtpkgError as error:
+            return f"{path.name} does not run: {error}"
+    return ""
+
+
 SCENARIOS = (
     Scenario(name="init", prepare=_models, run=lambda at: init_package(at / "p"), target="p"),
     Scenario(name="create", prepare=_models, run=_create, target="p"),
@@ -250,4 +290,21 @@ SCENARIOS = (
         is_stepwise=True,
     ),
     Scenario(name="verify --record", prepare=_edited, run=lambda at: record_digests(at / "p"), target="p"),
+    Scenario(
+        name="compile-models",
+        prepare=_models,
+        run=lambda at: _compile(at, ("a", "b")),
+        target="p",
+        is_stepwise=True,
+        flaw=_context_that_does_not_run,
+    ),
+    Scenario(
+        name="compile-models --overwrite",
+        prepare=_compiled,
+        run=lambda at: _compile(at, ("a", "c"), overwrite=True),
+        target="p",
+        is_stepwise=True,
+        may_lack=True,
+        flaw=_context_that_does_not_run,
+    ),
 )

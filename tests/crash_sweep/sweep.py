@@ -93,8 +93,11 @@ def _problem_of_what_is_left(scenario: Scenario, expected: Expectation, folder: 
     except Exception as error:  # noqa: BLE001  # whatever it is, it is what is wrong
         return f"cannot be read: {error}"
     if scenario.is_stepwise:
-        if strays := _strays(content_of(target), content_of(expected.origin / scenario.target), expected.new):
+        allowed = [content_of(expected.origin / scenario.target), expected.new, *([{}] if scenario.may_lack else [])]
+        if strays := _strays(content_of(target), *allowed):
             return f"neither old nor new: {strays}"
+        if flaw := scenario.flaw(target):
+            return flaw
     elif state not in (expected.before, expected.after):
         return f"neither the old package nor the new one: {state}"
     # It refuses where only tidying up was left; then the next command on the package does that.

@@ -1,0 +1,212 @@
+"""``ortpkg compile-models``: context models of ONNX files in a folder of the user, which may hold other files.
+
+A child process compiles into a folder of its own inside that folder; then the context models and all that they need
+come to their places. Whatever ends it before, the folder is as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ortpkg.authoring.compile_folder import compile_folder
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.same_content import have_same_bytes
+from ortpkg.errors import AuthoringError, OrtpkgError, UsageError, quoted
+from ortpkg.package.added_files import FileChange, leftovers, publish, staging_folder
+from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.planned_files import PlannedFiles
+from ortpkg.providers.ep_context_file import is_context_file
+from ortpkg.providers.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS
+from ortpkg.session.compile_models import CompiledModel, CompileRequest, check_outputs_differ, compile_models
+
+_MODEL_SUFFIX = ".onnx"
+_CONTEXT_SUFFIX = "_ctx.onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Neighbours:
+    """The ONNX files of a folder, by name: those with compiled contexts, and what each needs beside it."""
+
+    contexts: Mapping[str, frozenset[str]]
+    needs: Mapping[str, frozenset[str]]
+
+    def needing(self, file: str) -> list[str]:
+        """The models that need the file."""
+        return [name for name, files in self.needs.items() if file in files]
+
+
+def compile_files(
+    request: CompileRequest,
+    *,
+    timeout_s: float,
+    notify: Callable[[str], None],
+    overwrite: bool = False,
+    operations: FileOperations | None = None,
+    on_commit: Callable[[], None] = lambda: None,
+) -> list[CompiledModel]:
+    """Compiles model files into context models, all into one folder, or leaves nothing.
+
+    The binary is named after the first source, as ep_weight_sharing_ctx_gen does (E45): ``[model1]_[ep].bin``.
+
+    Args:
+        request: what to compile; the outputs of all jobs lie in one folder, which is made where it is missing.
+        timeout_s: for all of it.
+        notify: is told what the user should know.
+        overwrite: replace context models that are there, with the files that only they need.
+        operations: changes the disk; a rehearsal compiles elsewhere, and ends with what would change.
+        on_commit: called once all is there.
+
+    Raises:
+        AuthoringError: something is there that is not to be replaced, or the folder cannot be written.
+        UsageError: two outputs have one name.
+        CompileError and others: as :func:`~ortpkg.session.compile_models.compile_models` does.
+    """
+    _check_names(request)
+    operations = operations or FileOperations()
+    folder = Path(request.jobs[0].output).parent
+    outputs = [Path(job.output).name for job in request.jobs]
+    with _staging(folder, operations, notify) as staged:
+        _check_places(folder, outputs, outputs, overwrite=overwrite)  # before minutes of compiling
+        made = compile_models(_into(staged, request), timeout_s=timeout_s, notify=notify)
+        places = _places(staged, made, outputs)
+        if not operations.are_real:
+            operations.announce(_planned(folder, staged, _change(folder, staged, places, outputs, overwrite=overwrite)))
+        publish(
+            folder,
+            staged,
+            lambda: _change(folder, staged, places, outputs, overwrite=overwrite),
+            operations,
+            on_wait=notify,
+            on_commit=on_commit,
+        )
+    return [replace(each, output=folder / output) for each, output in zip(made, outputs, strict=True)]
+
+
+def _staging(folder: Path, operations: FileOperations, notify: Callable[[str], None]) -> AbstractContextManager[Path]:
+    return staging_folder(folder, operations, on_wait=notify) if operations.are_real else _elsewhere(folder, operations)
+
+
+@contextmanager
+def _elsewhere(folder: Path, operations: FileOperations) -> Iterator[Path]:
+    """For a rehearsal, which refuses where a command that was stopped left something to undo."""
+    for leftover in leftovers(folder):
+        operations.before("undo", leftover)
+    with compile_folder() as temporary:
+        made = temporary / "new"
+        made.mkdir()
+        yield made
+
+
+def _check_names(request: CompileRequest) -> None:
+    check_outputs_differ(request)
+    sources = {os.path.realpath(job.model) for job in request.jobs}
+    for job in request.jobs:
+        if os.path.realpath(job.output) in sources:
+            raise UsageError(f"{quoted(job.output)} would be made, and is one of the sources: name another folder")
+    if len(request.jobs) > 1 and request.config_entries.get(CONTEXT_EXTERNAL_INITIALIZERS):
+        raise UsageError(
+            f"{CONTEXT_EXTERNAL_INITIALIZERS}: {len(request.jobs)} models cannot have one file for what stays on the "
+            f"CPU; compile them one by one, or leave it in the models"
+        )
+
+
+def _into(staged: Path, request: CompileRequest) -> CompileRequest:
+    """As staged, models have no ``_ctx`` in their names, so that the binary has none in its."""
+    names = [Path(job.output).name for job in request.jobs]
+    short = [name.removesuffix(_CONTEXT_SUFFIX) + _MODEL_SUFFIX if _is_context(name) else name for name in names]
+    jobs = [replace(job, output=str(staged / name)) for job, name in zip(request.jobs, short, strict=True)]
+    return replace(request, jobs=tuple(jobs))
+
+
+def _is_context(name: str) -> bool:
+    return name.endswith(_CONTEXT_SUFFIX) and name != _CONTEXT_SUFFIX
+
+
+def _places(staged: Path, made: list[CompiledModel], outputs: list[str]) -> dict[str, str]:
+    """Name of each staged file → its name in the folder; context models last, since they need the others."""
+    models = {each.output.name: output for each, output in zip(made, outputs, strict=True)}
+    others = {path.name: path.name for path in sorted(staged.iterdir()) if path.name not in models}
+    for name in others:
+        if name in models.values():
+            raise UsageError(f"two files would become {quoted(name)}: they must have different names")
+    return {**others, **models}
+
+
+def _change(
+    folder: Path, staged: Path, places: Mapping[str, str], outputs: list[str], *, overwrite: bool
+) -> FileChange:
+    """What becomes of the folder. AuthoringError where something is in the way."""
+    adds = {
+        name: place
+        for name, place in places.items()
+        if place in outputs or not have_same_bytes(staged / name, folder / place)
+    }
+    gone = _check_places(folder, [*adds.values()], outputs, overwrite=overwrite)
+    kept = set(places.values()) - set(adds.values())
+    return FileChange(adds=adds, takes_away=tuple(name for name in gone if name not in kept))
+
+
+def _check_places(folder: Path, names: list[str], outputs: list[str], *, overwrite: bool) -> tuple[str, ...]:
+    """What has to go before ``names`` can come; AuthoringError where something is in the way that has to stay."""
+    there = [name for name in names if os.path.lexists(folder / name)]
+    if not there:
+        return ()
+    if not overwrite:
+        raise AuthoringError(
+            f"{quoted(folder / there[0])} exists already; --overwrite replaces context models, or name another folder"
+        )
+    neighbours = _neighbours(folder)
+    replaced = [name for name in outputs if os.path.lexists(folder / name)]
+    for name in replaced:
+        if name not in neighbours.contexts:
+            raise AuthoringError(f"{quoted(folder / name)} is no context model: it is not overwritten")
+    own = frozenset[str]().union(*(neighbours.contexts[name] for name in replaced))
+    for name in there:
+        _check_other(folder, name, neighbours, replaced, own)
+    needed = {file for name, files in neighbours.needs.items() if name not in replaced for file in files}
+    left_over = [file for file in sorted(own - needed - {*there}) if (folder / file).is_file()]
+    return (*replaced, *(name for name in there if name not in replaced), *left_over)
+
+
+def _check_other(folder: Path, name: str, neighbours: _Neighbours, replaced: list[str], own: frozenset[str]) -> None:
+    """Raises AuthoringError for a file beside the models that is not theirs alone."""
+    if name in replaced:
+        return
+    path = folder / name
+    if path.is_symlink() or not path.is_file() or not (name in own or is_context_file(path)):
+        raise AuthoringError(f"{quoted(path)} is not what the replaced context models need: it is not overwritten")
+    others = [model for model in neighbours.needing(name) if model not in replaced]
+    if others:
+        raise AuthoringError(
+            f"{quoted(path)} is not overwritten: {', '.join(map(quoted, others))}, which stays, needs it, too"
+        )
+
+
+def _planned(folder: Path, staged: Path, change: FileChange) -> PlannedFiles:
+    before = {*change.takes_away}
+    return PlannedFiles(
+        root=folder,
+        adds={place: (staged / name).stat().st_size for name, place in change.adds.items() if place not in before},
+        changes=tuple(place for place in change.adds.values() if place in before),
+        removes=tuple(name for name in change.takes_away if name not in change.adds.values()),
+    )
+
+
+def _neighbours(folder: Path) -> _Neighbours:
+    """Files that cannot be read as ONNX, and what lies behind links, are nobody's."""
+    contexts: dict[str, frozenset[str]] = {}
+    needs: dict[str, frozenset[str]] = {}
+    for path in sorted(folder.glob(f"*{_MODEL_SUFFIX}")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        with suppress(OrtpkgError, OSError):
+            facts = read_model_facts(path)
+            files = {each.location for each in facts.signature.context_files}
+            needs[path.name] = frozenset(files | {each.location for each in facts.signature.external_files})
+            if facts.has_contexts:
+                contexts[path.name] = frozenset(files)
+    return _Neighbours(contexts=contexts, needs=needs)
