@@ -101,7 +101,19 @@ def test_a_dry_run_cannot_look_past_a_command_that_was_stopped(ortpkg: RunComman
 
 def test_every_command_that_changes_files_has_a_dry_run(ortpkg: RunCommand) -> None:
     lacking = {name for name in COMMANDS if "--dry-run" not in ortpkg(name, "--help").out}
-    reads = {"diff", "inspect", "validate", "explain", "migrate-check", "select", "run", "plan", "devices", "doctor"}
+    reads = {
+        "settings",
+        "diff",
+        "inspect",
+        "validate",
+        "explain",
+        "migrate-check",
+        "select",
+        "run",
+        "plan",
+        "devices",
+        "doctor",
+    }
     machines_own = {"bench", "cache", "quarantine"}
     assert lacking - reads - machines_own == set()
 
