@@ -14,6 +14,7 @@ from typing import Any
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import CompileError, quoted
 from ortpkg.graph.graph import Attribute, Graph, Node
+from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
@@ -62,6 +63,11 @@ class FusedNode:
 
     node: Node
     body: Graph
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The body's nodes, each after those whose outputs it takes; ``body.nodes`` has them in insertion order."""
+        return [self.body.node(index) for index in topological_order(self.body)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,19 @@ def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -
     )
 
 
+def plugin_support(needed: ModelOperators, *, ep_name: str) -> OperatorSupport:
+    """Of a plug-in, which tells in a session only what it takes, with the embedded engine behind it.
+
+    Contexts of its own are its; whether it takes others, and operators that the embedded engine lacks, nobody knows.
+    """
+    return OperatorSupport(
+        unknown=ModelOperators(
+            operators=tuple(each for each in needed.operators if not is_embedded_operator(each)),
+            context_sources=tuple(each for each in needed.context_sources if not is_context_source_of(ep_name, each)),
+        )
+    )
+
+
 def native_support(needed: ModelOperators, *, ep_name: str, ask: AskMissing) -> OperatorSupport:
     """Of a native library's EP, with the embedded engine behind it.
 

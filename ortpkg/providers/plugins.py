@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.json_form import ep_device_to_json, hardware_device_from_json, hardware_device_to_json
 from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.installed_metadata import may_have_entry_points
+from ortpkg.providers.operator_support import OperatorSupport, plugin_support
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -196,6 +198,9 @@ class PluginEpFactory(EpFactory):
             raise ExecutionProviderError(message, ep_name=self.ep_name)
         return CompiledModelCompatibility(answer.value["rating"])
 
+    def operator_support(self, needed: ModelOperators) -> OperatorSupport:
+        return plugin_support(needed, ep_name=self.ep_name)
+
     def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
         with asking_anew():
             return ep_device in self.get_supported_devices(hardware)
@@ -313,11 +318,16 @@ def _chosen(plugins: list[Plugin]) -> Plugin:
 
 
 def _files_of(plugin: Plugin) -> list[list[object]]:
-    """The file of the plug-in's top module and its time, so that an edited plug-in is looked at again."""
-    top = plugin.value.partition(":")[0].partition(".")[0]
+    """The files beside the plug-in's modules and their times, so that an edited plug-in is looked at again."""
+    top, *inner = plugin.value.partition(":")[0].split(".")
     try:
         spec = importlib.util.find_spec(top)
-        folder = os.path.dirname(spec.origin) if spec and spec.origin else ""  # noqa: PTH120 - a text, not a path
-        return sorted([entry.name, entry.stat().st_mtime_ns] for entry in os.scandir(folder)) if folder else []
+        if spec is None:
+            return []
+        # A package without __init__.py has folders, and no file of its own.
+        folders = list(spec.submodule_search_locations or ()) or [os.path.dirname(spec.origin or "")]  # noqa: PTH120 - a text
+        for part in inner[:-1]:
+            folders += [folder for each in folders if os.path.isdir(folder := os.path.join(each, part))]  # noqa: PTH112, PTH118
+        return sorted([entry.name, entry.stat().st_mtime_ns] for each in folders if each for entry in os.scandir(each))
     except (OSError, ValueError, ImportError):
         return []

@@ -249,3 +249,14 @@ def test_a_claim_of_nodes_that_are_not_there_is_an_error(named: tuple[Any, ...])
         )
         with pytest.raises(ExecutionProviderError, match=r"get_capability names .*no node of that index"):
             partition_graph(load_model(model_of(TEXT)).graph, [provider, CPUExecutionProvider()])
+
+
+def test_the_nodes_of_a_partition_come_after_those_that_they_need() -> None:
+    body = Graph("body", opset_imports={"": 17})
+    body.set_inputs(["x"])
+    body.set_outputs(["c"])
+    for taken, made in (("b", "c"), ("a", "b"), ("x", "a")):
+        body.add_node("Neg", [taken], [made], name=made)
+    fused = FusedNode(node=next(body.nodes), body=body)
+    assert [node.name for node in fused.body.nodes] == ["c", "b", "a"]
+    assert [node.name for node in fused.nodes] == ["a", "b", "c"]

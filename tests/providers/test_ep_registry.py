@@ -299,3 +299,22 @@ def test_several_distributions_of_onnxruntime_are_noted(
     assert available_factories([_CPU]).notes == (
         "several distributions of onnxruntime overwrite each other here: onnxruntime, onnxruntime-gpu",
     )
+
+
+@pytest.mark.parametrize("has_init", [True, False])
+def test_the_fingerprint_of_a_plugin_tells_that_a_file_beside_its_module_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_init: bool
+) -> None:
+    name = f"edited_plugin_{int(has_init)}"
+    inner = tmp_path / name / "inner"
+    inner.mkdir(parents=True)
+    if has_init:
+        (tmp_path / name / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    plugin = Plugin(name="EditedExecutionProvider", value=f"{name}.inner.factory:Factory")
+    found = []
+    for file in (None, tmp_path / name / "beside.py", inner / "factory.py"):
+        if file is not None:
+            file.touch()
+        found.append(json.dumps(plugins_module.plugin_fingerprint(plugin)))
+    assert len(set(found)) == 3

@@ -18,6 +18,7 @@ from ortpkg.providers.operator_support import (
     OperatorSupport,
     is_public_operator,
     native_support,
+    plugin_support,
     read_operators,
     who_has,
 )
@@ -115,3 +116,12 @@ def test_the_hint_says_who_would_have_it() -> None:
     assert "onnxruntime-extensions" in who_has(("ai.onnx.contrib", "BertTokenizer"))
     assert "pip install onnxruntime" in who_has(QUANTIZED_ATTENTION)
     assert "plug-in EP" in who_has(CUSTOM)
+
+
+def test_a_plugin_has_its_own_contexts_and_what_the_embedded_engine_has() -> None:
+    needed = ModelOperators(
+        operators=(("com.acme", "Frobnicate"), ("com.microsoft", "Gelu")), context_sources=("Acme", "Other")
+    )
+    support = plugin_support(needed, ep_name="Acme")
+    assert not support.missing
+    assert support.unknown == ModelOperators(operators=(("com.acme", "Frobnicate"),), context_sources=("Other",))
