@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ortpkg.engine.fused_kernel import checked_kernel
+from ortpkg.engine.provider_answers import allocator_of, guard, is_foreign
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import OrtpkgError, RunError, printable
 from ortpkg.graph.graph import Graph, Node
@@ -49,7 +51,7 @@ class ConstantEvaluator:
 
         Providers whose memory the CPU cannot read have no part in it: constants are arrays.
         """
-        self._providers = [each for each in providers if each.create_allocator().is_host_accessible]
+        self._providers = [each for each in providers if allocator_of(each).is_host_accessible]
         self._limit = memory_limit_nbytes
 
     def __call__(self, graph: Graph, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
@@ -60,11 +62,18 @@ class ConstantEvaluator:
         if node.subgraphs:
             return None
         types = constraint_types(graph, node)
-        found = (provider.find_kernel(node, types) for provider in self._providers)
-        definition = next((definition for definition in found if definition is not None), None)
-        if definition is None or definition.is_async:
+        for provider in self._providers:
+            with guard(provider, f"say whether it has a kernel for node {node.name}"):
+                definition = provider.find_kernel(node, types)
+            if definition is not None:
+                break
+        else:
+            return None
+        if definition.is_async:
             return None
         compute = make_compute(graph, node, definition)
+        if is_foreign(provider):
+            compute = checked_kernel(compute, graph, node, provider.name)
         context = _PlainContext(RunControl(memory_limit_nbytes=self._limit))
         try:
             with np.errstate(all="ignore"):

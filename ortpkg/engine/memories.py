@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ortpkg.engine.execution_plan import CPU_DEVICE, OrtDevice
+from ortpkg.engine.provider_answers import allocator_of
 from ortpkg.errors import ExecutionProviderError, OrtpkgError, PlanVerificationError, printable, quoted
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor
@@ -98,7 +99,7 @@ def memories_of(providers: Sequence[ExecutionProvider]) -> Memories:
     for provider in providers:
         if provider.name in allocators:
             continue
-        allocator = allocators[provider.name] = provider.create_allocator()
+        allocator = allocators[provider.name] = allocator_of(provider)
         if not allocator.is_host_accessible and not isinstance(allocator, DeviceAllocator):
             raise ExecutionProviderError(
                 f"{provider.name}: the CPU cannot read memory {quoted(allocator.name)}, and its allocator cannot copy; "

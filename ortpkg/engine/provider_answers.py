@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -9,11 +10,12 @@ from typing import Any, TypeVar
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
-from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, GraphViewer
+from ortpkg.providers.execution_provider import Allocator, ComputeCapability, ExecutionProvider, GraphViewer
 from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.node_indices import verify_indices
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -28,6 +30,24 @@ def capabilities_of(
         for capability in found:
             verify_indices(provider.name, "get_capability", capability.node_indices, viewer.graph)
     return found
+
+
+def allocator_of(provider: ExecutionProvider) -> Allocator:
+    """The memory of ``provider``; ExecutionProviderError where it says something else."""
+    with guard(provider, "say which memory it works in"):
+        allocator = provider.create_allocator()
+        if not isinstance(allocator, Allocator):
+            raise TypeError(f"create_allocator returned {type(allocator).__name__} where Allocator belongs")
+    return allocator
+
+
+def end_quietly(provider: ExecutionProvider, end: Callable[[], None]) -> None:
+    """Calls ``end``, with which something of ``provider`` ends; a plug-in that fails there is logged, and no more."""
+    try:
+        with guard(provider, "end"):
+            end()
+    except ExecutionProviderError as error:
+        _log.warning("%s", error)
 
 
 def answers_of(kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, asked: str) -> list[_T]:

@@ -24,7 +24,7 @@ from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.pending import waiting
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.profiler import Profiler
-from ortpkg.engine.provider_answers import is_foreign
+from ortpkg.engine.provider_answers import end_quietly, guard, is_foreign
 from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.engine.value_sizes import value_sizes
@@ -35,7 +35,7 @@ from ortpkg.graph.inference_guards import all_graphs
 from ortpkg.graph.topology import topological_order
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, Value
-from ortpkg.kernels.op_kernel_info import make_compute
+from ortpkg.kernels.op_kernel_info import NodeKernelInfo, make_compute
 from ortpkg.providers.execution_provider import ExecutionProvider, GraphViewer
 from ortpkg.providers.graph_engine import InfoOf
 from ortpkg.session.options import STRICT_FUSED_NODES_ENTRY, VERIFY_PLAN_ENTRY, SessionOptions
@@ -75,7 +75,8 @@ class GraphPlanner:
         self._threads = threads
         self._info_of = info_of
         self._memories = memories_of(providers)
-        self._foreign = {provider.name for provider in providers if is_foreign(provider)}
+        self._by_name = {provider.name: provider for provider in reversed(providers)}
+        self._foreign = {name: provider for name, provider in self._by_name.items() if is_foreign(provider)}
         self._given: Given = {}
         self.releases: list[Callable[[], None]] = []
 
@@ -170,12 +171,19 @@ class GraphPlanner:
             compute = copy_compute(node, self._memories.device_allocator(step.device))
         elif fused is None:
             info = None if self._info_of is None else self._info_of(graph, node)
-            compute = make_compute(graph, node, step.kernel, info)
-            if node.execution_provider in self._foreign and callable(compute):  # what is not is refused later
-                compute = checked_kernel(compute, graph, node, node.execution_provider)
+            foreign = self._foreign.get(node.execution_provider)
+            if foreign is None:
+                compute = make_compute(graph, node, step.kernel, info)
+            else:
+                with guard(foreign, f"make its kernel of node {node.name}"):
+                    compute = step.kernel.factory(info or NodeKernelInfo(graph, node))
+                if callable(compute):  # what is not is refused later
+                    compute = checked_kernel(compute, graph, node, foreign.name)
         else:
-            state = fused.compute_info.create_state(node.name)
-            self.releases.append(partial(fused.compute_info.release_state, state))
+            provider = self._by_name[fused.provider]
+            with guard(provider, f"prepare partition {node.name}"):
+                state = fused.compute_info.create_state(node.name)
+            self.releases.append(partial(end_quietly, provider, partial(fused.compute_info.release_state, state)))
             is_strict = self._options.config_entries.get(STRICT_FUSED_NODES_ENTRY) == "1"
             compute = fused_compute(fused, state, is_strict=is_strict)
         return compute if self._profiler is None else self._profiler.profiled(compute, step)

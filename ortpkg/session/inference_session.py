@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypedDict
 import numpy as np
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.engine.provider_answers import end_quietly
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
 from ortpkg.ep_names import CPU_EP
@@ -291,7 +292,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         """Gives back what the session holds, when the runs under way have ended."""
         self._state.close()
         for provider in dict.fromkeys(self._providers):
-            provider.close()
+            end_quietly(provider, provider.close)
 
     def __reduce__(self) -> NoReturn:
         """Raises TypeError: a process makes sessions of its own, from the path or the bytes of the model."""

@@ -13,6 +13,7 @@ from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.labels import hardware_label
 from ortpkg.engine.partition import Partition
+from ortpkg.engine.provider_answers import guard
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import unquoted
 from ortpkg.providers.execution_provider import BackendPlacement, ExecutionProvider
@@ -101,7 +102,8 @@ def create_placement(
     for position, (provider, own) in enumerate(by_provider.items()):
         is_stand_in = position > 0 and _runs_nodes_itself(provider)
         if own or provider.is_requested or len(unique) == 1:
-            entries += _entries_of(provider, own, durations_s, is_stand_in=is_stand_in)
+            with guard(provider, "say what it runs where"):
+                entries += _entries_of(provider, own, durations_s, is_stand_in=is_stand_in)
     return Placement(entries=tuple(entries))
 
 

@@ -14,9 +14,11 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo
 from ortpkg.providers.ep_factory import CpuDevicesEpFactory
 from ortpkg.providers.execution_provider import (
+    Allocator,
+    BackendPlacement,
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -47,9 +49,18 @@ class Provider(ExecutionProvider):
 
     @property
     def kernel_registry(self) -> KernelRegistry:
-        return KernelRegistry(
-            [KernelDef(op_type="Neg", domain="", since=(6, 13), factory=lambda _info: lambda _context, x: -x)]
-        )
+        return KernelRegistry([KernelDef(op_type="Neg", domain="", since=(6, 13), factory=_negate)])
+
+    def create_allocator(self) -> Allocator:
+        fail_at("create_allocator")
+        return super().create_allocator()
+
+    def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:
+        fail_at("get_placement")
+        return super().get_placement(fused_node)
+
+    def close(self) -> None:
+        fail_at("close")
 
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
@@ -63,7 +74,19 @@ class Provider(ExecutionProvider):
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         fail_at("compile")
-        return [NodeComputeInfo(compute=_square) for _ in fused_nodes]
+        return [
+            NodeComputeInfo(
+                compute=_square,
+                create_state=lambda _name: fail_at("create_state"),
+                release_state=lambda _state: fail_at("release_state"),
+            )
+            for _ in fused_nodes
+        ]
+
+
+def _negate(_info: OpKernelInfo) -> Compute:
+    fail_at("kernel")
+    return lambda _context, x: -x
 
 
 def _square(_state: Any, inputs: Sequence[Any], _context: OpKernelContext) -> Sequence[Any]:
@@ -83,6 +106,10 @@ def _eat() -> None:
     del hoard
 
 
+def _raise() -> None:
+    raise KeyError("no such thing")
+
+
 def _fork() -> None:
     os.fork()  # both return, and go on
 
@@ -93,6 +120,7 @@ _HARM: Mapping[str, Callable[[], object]] = {
     "exit": lambda: os._exit(7),
     "sys.exit": lambda: sys.exit("licence expired"),
     "print": lambda: os.write(1, b"NOISE\n" * 100_000),
+    "raise": _raise,
     "eat": _eat,
     "fork": _fork,
 }

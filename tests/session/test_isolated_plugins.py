@@ -232,3 +232,32 @@ def test_an_error_of_the_model_is_what_it_is_without_a_child() -> None:
             InferenceSession(data_of(broken), providers=[NAME], isolate=isolate)
         kinds.append((type(caught.value), str(caught.value), caught.value.exit_code))
     assert kinds[0] == kinds[1]
+
+
+@pytest.mark.parametrize(
+    ("place", "doing"),
+    [
+        ("create_allocator", "say which memory it works in"),
+        ("kernel", "make its kernel of node Neg_1"),
+        ("create_state", "prepare partition Square"),
+        ("get_placement", "say what it runs where"),
+    ],
+)
+def test_whatever_a_plugin_raises_here_is_an_error_that_names_it(
+    monkeypatch: pytest.MonkeyPatch, place: str, doing: str
+) -> None:
+    monkeypatch.setenv("FAULT", f"{place}:raise")
+    with pytest.raises(ExecutionProviderError, match=f"{NAME} failed to {doing}: .*no such thing"):
+        InferenceSession(data_of(), providers=[NAME]).get_placement()
+
+
+def test_a_plugin_that_fails_at_the_end_of_a_session_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for place in ("release_state", "close"):
+        monkeypatch.setenv("FAULT", f"{place}:raise")
+        with InferenceSession(data_of(), providers=[NAME]) as session:
+            session.run(None, {"x": X})
+    assert [record.getMessage() for record in caplog.records].count(
+        f"{NAME} failed to end: \"KeyError: 'no such thing'\""
+    ) == 2
