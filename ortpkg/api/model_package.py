@@ -323,14 +323,16 @@ class ModelPackage:
         backend: str = "auto",
         verify: bool | None = None,
         canary: bool = False,
+        isolate: bool = False,
         **wishes: Unpack[VariantWishes],
     ) -> InferenceSession | PipelineSession:
         """A session on the best variant of the component, or of every component where the package is a pipeline.
 
         A package with several components, or with a pipeline.json, gives a :class:`PipelineSession` unless a component
-        is named, or the package is read by the rules of a release, which knows no pipelines. ``verify`` is that of
-        :meth:`ModelVariant.create_session`, and so are the errors. With ``canary`` a variant must first load and run a
-        sample in a child process; the best that does is taken (:func:`ortpkg.api.canary.best_variant_by_canary`).
+        is named, or the package is read by the rules of a release, which knows no pipelines. ``verify`` and ``isolate``
+        are those of :meth:`ModelVariant.create_session`, and so are the errors. With ``canary`` a variant must first
+        load and run a sample in a child process; the best that does is taken
+        (:func:`ortpkg.api.canary.best_variant_by_canary`).
         """
         choose: Callable[..., ModelVariant] = self.best_variant
         if canary:
@@ -344,11 +346,12 @@ class ModelPackage:
 
             chosen = {each.name: choose(each.name, backend=backend, **wishes) for each in self.info.components}
             sessions = {
-                name: each.create_session(sess_options, backend=backend, verify=verify) for name, each in chosen.items()
+                name: each.create_session(sess_options, backend=backend, verify=verify, isolate=isolate)
+                for name, each in chosen.items()
             }
             return PipelineSession(self.info, sessions)
         best = choose(component, backend=backend, **wishes)
-        return best.create_session(sess_options, backend=backend, verify=verify)
+        return best.create_session(sess_options, backend=backend, verify=verify, isolate=isolate)
 
     def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
         """Compares samples.json and the files of ``sample_sets`` with digests.json.

@@ -7,6 +7,7 @@ fraction of a second, since a child can be ended whatever it does: docs/adr/0009
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -153,7 +154,7 @@ class IsolatedSession:
             ) from error
         try:
             # What the libraries take that are loaded first is not the model's.
-            _call(worker, _Making(self._named, replace(self._limits, memory_limit_nbytes=None), worker), _OPEN)
+            _call(worker, _Making(self._named, replace(self._limits, memory_limit_nbytes=None), worker), _open())
             making = _Making(self._named, self._limits, worker, self._allowance_nbytes, self._request)
             return worker, load_value(_call(worker, making, self._request.message()).buffers[0])
         except BaseException as error:
@@ -172,7 +173,9 @@ class IsolatedSession:
         return ", ".join(map(str, self._plugins))
 
 
-_OPEN = Message(header={"action": "open"})
+def _open() -> Message:
+    """Asks for the libraries to be loaded, and to be told what is logged where this process would log it."""
+    return Message(header={"action": "open", "log_level": logging.getLogger("ortpkg").getEffectiveLevel()})
 
 
 class _RunWatch:
@@ -237,6 +240,8 @@ def _call(worker: Worker, watch: Watched, request: Message) -> Message:
     """The worker's reply; it is ended where the limits of ``watch`` are passed. Raises what it raised on purpose."""
     stop = partial(worker.kill, "it was ended at its limit")
     reply = run_watched(watch, partial(worker.call, request), stop, resident_nbytes=worker.resident_nbytes)
+    for name, level, text in reply.header.get("logged", ()):
+        logging.getLogger(name).log(level, "%s", text)
     if "raised" in reply.header:
         error = load_value(reply.buffers[0])
         raise error if isinstance(error, OrtpkgError) else ValueError("it told of an error that is none of ours")

@@ -5,8 +5,10 @@ The parent's side is :mod:`ortpkg.session.isolated_session`; both share how a se
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import RunOptions
 from ortpkg.session.session_request import SessionRequest, read_session_request
 
+#: Of one request; what comes after is not told.
+_MOST_LOG_LINES = 200
+
 
 def open_plugins(plugins: Sequence[tuple[str, str]]) -> Callable[[Message], Message]:
     """The worker's handler. The plug-ins (name, "module:object") are imported here, before anything is measured."""
@@ -37,17 +42,43 @@ def open_plugins(plugins: Sequence[tuple[str, str]]) -> Callable[[Message], Mess
     return _Server().answer
 
 
+class _KeptLog(logging.Handler):
+    """Keeps what is logged until somebody takes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[tuple[str, int, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._lines) < _MOST_LOG_LINES:
+            self._lines.append((record.name, record.levelno, record.getMessage()))
+
+    def take(self) -> list[tuple[str, int, str]]:
+        taken, self._lines = self._lines, []
+        return taken
+
+
 class _Server:
     """One session, made by the first request."""
 
     def __init__(self) -> None:
         self._session: InferenceSession | None = None
+        self._log = _KeptLog()
 
     def answer(self, request: Message) -> Message:
+        """The reply, with what was logged meanwhile."""
+        reply = self._answer(request)
+        logged = self._log.take()
+        return replace(reply, header={**reply.header, "logged": logged}) if logged else reply
+
+    def _answer(self, request: Message) -> Message:
         """The reply; what is raised on purpose is one, so that the parent can raise it, too."""
         try:
             action = request.header["action"]
             if action == "open":
+                logger = logging.getLogger("ortpkg")
+                logger.addHandler(self._log)
+                logger.setLevel(request.header["log_level"])
                 return Message()
             if action == "make":
                 for value in request.header["registered"]:

@@ -179,6 +179,14 @@ def test_one_that_eats_memory_is_ended_at_the_limit(monkeypatch: pytest.MonkeyPa
     assert caught.value.limit == "memory"
 
 
+def test_what_a_session_in_a_child_logs_is_logged_here(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("FAULT", "claim:twice")
+    isolated().close()
+    assert [each for each in caplog.records if "claims node 'Neg_1' twice" in each.getMessage()]
+
+
 def test_what_means_nothing_in_another_process_is_refused() -> None:
     shared = SessionOptions()
     shared.add_session_config_entry("ep.share_ep_contexts", "1")
