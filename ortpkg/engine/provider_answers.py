@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.kernels.op_kernel import Compute, OpKernelInfo
 from ortpkg.providers.execution_provider import Allocator, ComputeCapability, ExecutionProvider, GraphViewer
 from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.node_indices import verify_indices
@@ -39,6 +42,16 @@ def allocator_of(provider: ExecutionProvider) -> Allocator:
         if not isinstance(allocator, Allocator):
             raise TypeError(f"create_allocator returned {type(allocator).__name__} where Allocator belongs")
     return allocator
+
+
+def guarded_kernel(kernel: KernelDef, provider: ExecutionProvider) -> KernelDef:
+    """The kernel of a plug-in, whose making is an error of the plug-in's where it fails."""
+
+    def factory(info: OpKernelInfo) -> Compute:
+        with guard(provider, f"make its kernel of node {info.node.name}"):
+            return kernel.factory(info)
+
+    return replace(kernel, factory=factory)
 
 
 def end_quietly(provider: ExecutionProvider, end: Callable[[], None]) -> None:

@@ -24,7 +24,7 @@ from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.pending import waiting
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.profiler import Profiler
-from ortpkg.engine.provider_answers import end_quietly, guard, is_foreign
+from ortpkg.engine.provider_answers import end_quietly, guard, guarded_kernel, is_foreign
 from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.engine.value_sizes import value_sizes
@@ -35,7 +35,7 @@ from ortpkg.graph.inference_guards import all_graphs
 from ortpkg.graph.topology import topological_order
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, Value
-from ortpkg.kernels.op_kernel_info import NodeKernelInfo, make_compute
+from ortpkg.kernels.op_kernel_info import make_compute
 from ortpkg.providers.execution_provider import ExecutionProvider, GraphViewer
 from ortpkg.providers.graph_engine import InfoOf
 from ortpkg.session.options import STRICT_FUSED_NODES_ENTRY, VERIFY_PLAN_ENTRY, SessionOptions
@@ -175,10 +175,8 @@ class GraphPlanner:
             if foreign is None:
                 compute = make_compute(graph, node, step.kernel, info)
             else:
-                with guard(foreign, f"make its kernel of node {node.name}"):
-                    compute = step.kernel.factory(info or NodeKernelInfo(graph, node))
-                if callable(compute):  # what is not is refused later
-                    compute = checked_kernel(compute, graph, node, foreign.name)
+                compute = make_compute(graph, node, guarded_kernel(step.kernel, foreign), info)
+                compute = checked_kernel(compute, graph, node, foreign.name)
         else:
             provider = self._by_name[fused.provider]
             with guard(provider, f"prepare partition {node.name}"):
