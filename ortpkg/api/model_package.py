@@ -287,7 +287,7 @@ class ModelPackage:
             offer.ep_devices,
             policy=policy,
             hardware=offer.hardware,
-            compatibility=offer.joint_compatibility,
+            compatibility=offer.rating_of_release,
             eps=[name.strip() for each in eps for name in each.split(",")],
             constraints=view.constraints,
             refusal=view.refusal,

@@ -2,7 +2,8 @@
 
 Three lines behave alike: 1.26 and 1.27 (metadata generation), 1.28 to 1.30, and 1.31 (component generation). For each:
 whether it opens the package, which variant it would select for which execution provider (EP), what it passes over.
-Nothing of the package is run, and no EP is asked: compatibility strings count as not rated.
+Nothing of the package is run, and no EP is asked: compatibility strings count as not rated, but for those of which it
+is known what the EP says on any machine.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, PackageNotFoundError, Severity, quoted
@@ -23,7 +25,7 @@ from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package.release_1_27 import read_as_1_27
 from ortpkg.package.sidecar import PIPELINE
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.selection import policies
 from ortpkg.selection.release_selector import select_as_release
 from ortpkg.selection.verdict import Selection
@@ -44,7 +46,8 @@ class ReleaseChoice:
         variant: selected; None for none.
         alternatives: the variants among which the release's rules do not decide; empty where they do.
         reason: in a sentence.
-        can_run: whether a session can be made of it: in the component generation a variant may name no model.
+        can_run: whether a session can be made of it: in the component generation a variant may name no model, and
+            contexts in ortpkg's own container are read by ortpkg only.
     """
 
     component: str
@@ -150,7 +153,7 @@ def _select(line: _Line, component: ComponentInfo, ep: str | None, device: str |
         offered,
         policy=line.policy,
         hardware=hardware,
-        compatibility=lambda _devices, _info: CompiledModelCompatibility.UNKNOWN,
+        compatibility=lambda devices, info: rating_of_onnxruntime(devices[0].ep_name, info),
         eps=[ep] if ep else [],
     )
 
@@ -165,7 +168,9 @@ def _choice(ep: str | None, device: str | None, selection: Selection) -> Release
         variant=best.variant.name if best is not None else None,
         alternatives=selection.unpredictable,
         reason=_reason(selection),
-        can_run=best is not None and (_names_model(best.variant) if is_component else _has_model(best.variant)),
+        can_run=best is not None
+        and (_names_model(best.variant) if is_component else _has_model(best.variant))
+        and not _has_own_contexts(best.variant),
     )
 
 
@@ -175,9 +180,15 @@ def _reason(selection: Selection) -> str:
             return "it names no model in executor_info, so that it can be selected, but not run"
         if selection.policy == policies.ONNXRUNTIME_1_27 and not _has_model(selection.best.variant):
             return "what it names is no file, so that it can be selected, but not run"
+        if _has_own_contexts(selection.best.variant):
+            return f"it can be selected, but not run: {WHY_NOT_READ}"
         return selection.best.reason
     reasons = dict.fromkeys(verdict.reason for verdict in selection.verdicts)
     return next(iter(reasons)) if len(reasons) == 1 else "no variant is for it"
+
+
+def _has_own_contexts(variant: VariantInfo) -> bool:
+    return variant.model_path is not None and has_own_contexts(variant.model_path)
 
 
 def _names_model(variant: VariantInfo) -> bool:

@@ -32,6 +32,7 @@ from ortpkg.authoring.checks.model_checks import (
 from ortpkg.authoring.checks.pipeline_checks import check_pipeline
 from ortpkg.authoring.checks.release_checks import (
     check_release_opens,
+    check_release_reads_contexts,
     check_release_reads_models,
     check_release_selects,
     check_several_components,
@@ -161,6 +162,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
     ),
     "release selects": PackageCheck(check_release_selects, (release_rules.RELEASE_NEVER_SELECTS,)),
     "release reads models": PackageCheck(check_release_reads_models, (release_rules.RELEASE_MODEL_TOO_NEW,)),
+    "release reads contexts": PackageCheck(check_release_reads_contexts, (release_rules.RELEASE_READS_NO_CONTEXTS,)),
     "several components": PackageCheck(check_several_components, (release_rules.SEVERAL_COMPONENTS,)),
     "universal": PackageCheck(
         check_universal_target, (release_rules.UNIVERSAL_GENERATIONS, release_rules.UNIVERSAL_ONE_COMPONENT)

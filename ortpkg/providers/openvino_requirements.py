@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 
+from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 
 BLOB_MAGIC = b"RR_UPCVO"
@@ -82,6 +83,14 @@ def rate_info(info: str, here: str | None) -> CompiledModelCompatibility:
     if here is None:
         return CompiledModelCompatibility.UNKNOWN
     return CompiledModelCompatibility.OPTIMAL if required == here else CompiledModelCompatibility.UNSUPPORTED
+
+
+def rating_of_onnxruntime(ep_name: str, info: str) -> CompiledModelCompatibility:
+    """What onnxruntime's execution provider of that name says of a string on any machine; UNKNOWN where that depends.
+
+    OpenVINO's calls everything that is no JSON unsupported, ortpkg's strings among it.
+    """
+    return rate_info(info, None) if ep_name == OPENVINO_EP and info else CompiledModelCompatibility.UNKNOWN
 
 
 def _fields(info: str) -> dict[str, object] | None:

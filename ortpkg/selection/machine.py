@@ -15,6 +15,7 @@ from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, installed_factory
+from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.providers.operator_support import OperatorSupport
 
 if TYPE_CHECKING:
@@ -65,6 +66,13 @@ class MachineOffer:
                     )
                 return rating
         return CompiledModelCompatibility.UNKNOWN
+
+    def rating_of_release(self, ep_devices: Sequence[EpDevice], info: str) -> CompiledModelCompatibility:
+        """The rating by onnxruntime's execution provider, where it is known to differ from that of the backend here."""
+        known = rating_of_onnxruntime(ep_devices[0].ep_name, info)
+        if known is CompiledModelCompatibility.UNKNOWN:
+            return self.joint_compatibility(ep_devices, info)
+        return known
 
     def operator_support(self, ep_device: EpDevice, needed: ModelOperators) -> OperatorSupport:
         """What of a model's needs an EP device does not meet; without its factory that cannot be told."""

@@ -15,8 +15,10 @@ from ortpkg.authoring.migration import OTHER_EP, ReleaseReport, migrate_check
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, UsageError
 from ortpkg.package.reader import open_package
+from tests.authoring.checks.trees import context_model
 from tests.authoring.conftest import ModelMaker
 
+OPENVINO = "OpenVINOExecutionProvider"
 CPU, CUDA, AZURE = "CPUExecutionProvider", "CUDAExecutionProvider", "AzureExecutionProvider"
 
 
@@ -271,3 +273,47 @@ def test_a_variant_whose_model_is_no_file_can_be_selected_by_1_27_and_not_run(tm
 
     assert choices[AZURE].variant == "v\0x"
     assert (choices[AZURE].can_run, "no file" in choices[AZURE].reason) == (False, True)
+
+
+_OWN = b"ORTPKG EPCTX\x00\x00\x00\x01 and so on"
+_OURS, _THEIRS = (
+    "openvino;sdk=2026.4.1;device=CPU;architecture=zen4",
+    '{"ovep_compat_ver":"1.0","ovep_bin_ver":"1.1","ov_compat_string":"x"}',
+)
+
+
+@pytest.mark.parametrize(
+    ("info", "binary", "selected", "reason", "can_run"),
+    [
+        (_OURS, _OWN, None, "does not support what it was compiled for: 'openvino;sdk=", False),
+        (None, _OWN, "ov", "it can be selected, but not run: its contexts lie in ortpkg's own container", False),
+        (_THEIRS, b"OVEP_BIN", "ov", "", True),
+    ],
+    ids=["ours", "without-a-string", "onnxruntimes"],
+)
+def test_foretells_what_becomes_of_compiled_contexts(
+    tmp_path: Path,
+    make_model: ModelMaker,
+    info: str | None,
+    binary: bytes,
+    selected: str | None,
+    reason: str,
+    can_run: bool,
+) -> None:
+    folder = tmp_path / "compiled"
+    folder.mkdir()
+    (folder / "net.onnx").write_bytes(context_model(source=OPENVINO))
+    (folder / "net.bin").write_bytes(binary)
+    signature = "(float[n, 4] x) => (float[n, 4] y)"
+    models = [
+        NewVariant.for_cpu(make_model("cpu", signature=signature)),
+        NewVariant(model=folder / "net.onnx", name="ov", ep="openvino", device="cpu", compatibility_info=info),
+    ]
+    root = create(tmp_path / "p", models, notify=lambda _: None).root
+
+    *_, newest = migrate_check(root)
+
+    (choice,) = [each for each in newest.choices if (each.ep, each.device) == (OPENVINO, "cpu")]
+    reasons = " ".join((choice.reason, *(why for _, why in newest.never_selected)))
+    assert (choice.variant, choice.can_run) == (selected, can_run)
+    assert reason in reasons

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.authoring.rules import release_rules
 from ortpkg.authoring.rules.targets import GENAI, ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, UNIVERSAL
 from ortpkg.ep_names import CPU_EP
@@ -14,11 +15,13 @@ from ortpkg.errors import Finding, PackageNotFoundError, quoted
 from ortpkg.package.constraints import DEVICES
 from ortpkg.package.findings import finding, listed
 from ortpkg.package.metadata_format import MANIFEST
-from ortpkg.package.package_info import PackageFormat, VariantInfo
+from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
 from ortpkg.package.reader import check_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31 as COMPAT_1_31
 from ortpkg.package.release_1_27 import Refusal, why_1_27_refuses
 from ortpkg.package.rules import Rule
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,17 @@ def check_release_reads_models(package: CheckedPackage) -> Iterator[Finding]:
                         yield of_variant(release_rules.RELEASE_MODEL_TOO_NEW, variant, message, target=target)
 
 
+def check_release_reads_contexts(package: CheckedPackage) -> Iterator[Finding]:
+    """The execution providers of the releases that were asked for read the variants' compiled contexts."""
+    for variant in package.variants if package.targets else ():
+        for model in package.models_of(variant):
+            if not model.contexts or not has_own_contexts(model.path):
+                continue
+            for target in package.targets:
+                message = f"{_names(target)} cannot run variant {quoted(variant.name)}: {WHY_NOT_READ}"
+                yield of_variant(release_rules.RELEASE_READS_NO_CONTEXTS, variant, message, target=target)
+
+
 def check_universal_target(package: CheckedPackage) -> Iterator[Finding]:
     """A package for all releases has the keys of both generations, and one component model."""
     if UNIVERSAL not in package.targets:
@@ -110,9 +124,21 @@ def _refusals_of_1_31(root: Path) -> Iterator[Refusal]:
         yield Refusal(document=each.document, message=f"{each.message} ({each.rule})", pointer=each.pointer)
 
 
+def _names(target: str) -> str:
+    return " and ".join(release.name for release in _RELEASES[target])
+
+
+def _is_unsupported(stated: Constraints) -> str | None:
+    """Why the variant's EP rates it unsupported on every machine; None if it may not."""
+    ep, info = stated.ep or "", stated.ep_compatibility_info or ""
+    if rating_of_onnxruntime(ep, info) is not CompiledModelCompatibility.UNSUPPORTED:
+        return None
+    return f"{ep} rates its compatibility string, {quoted(info)}, {CompiledModelCompatibility.UNSUPPORTED} everywhere"
+
+
 def _never_by_1_27(variant: VariantInfo) -> str | None:
     if variant.constraints.ep != CPU_EP:
-        return None
+        return _is_unsupported(variant.constraints)
     return f"it passes over {CPU_EP}, and fails where that is the only one"
 
 
@@ -126,7 +152,7 @@ def _never_by_1_31(variant: VariantInfo) -> str | None:
         return f"the variant states the device {quoted(stated.device)}, and {CPU_EP} has no devices there"
     if stated.device and stated.device.lower() not in DEVICES:
         return f"no device is {quoted(stated.device)}"
-    return None
+    return _is_unsupported(stated)
 
 
 def _too_new(ir_version: int, imports: Mapping[str, int], release: _Release) -> Iterator[str]:

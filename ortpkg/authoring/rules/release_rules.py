@@ -48,6 +48,18 @@ SEVERAL_COMPONENTS = Rule(
     severity=Severity.WARNING,
     formats=METADATA_KEYS,
 )
+RELEASE_READS_NO_CONTEXTS = Rule(
+    id="ORT705",
+    title="The release's execution providers read the compiled contexts",
+    explanation=(
+        "A context that ortpkg compiled lies in a container of its own, unless onnxruntime's was asked for: a session "
+        "of onnxruntime on such a variant fails."
+    ),
+    remedy="compile the plain variant again with ortpkg compile --for onnxruntime (OpenVINO, QNN)",
+    example="model_ctx.onnx beside a model_openvino.bin that begins with ORTPKG EPCTX",
+    severity=Severity.WARNING,
+    targets=(*_RELEASES, GENAI, UNIVERSAL),
+)
 UNIVERSAL_GENERATIONS = Rule(
     id="ORT710",
     title="A universal package has the keys of both generations",
@@ -70,6 +82,7 @@ RELEASE_RULES: tuple[Rule, ...] = (
     RELEASE_NEVER_SELECTS,
     RELEASE_MODEL_TOO_NEW,
     SEVERAL_COMPONENTS,
+    RELEASE_READS_NO_CONTEXTS,
     UNIVERSAL_GENERATIONS,
     UNIVERSAL_ONE_COMPONENT,
 )

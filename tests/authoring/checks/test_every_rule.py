@@ -84,6 +84,12 @@ def _with_context() -> Tree:
     return tree | {"npu/model.onnx": context_model(), "npu/net.bin": b"compiled"}
 
 
+def _for_openvino(info: str) -> Tree:
+    tree = _with_context()
+    _variants(tree)["npu"].update(ep="OpenVINOExecutionProvider", compatibility_string=info)
+    return tree
+
+
 def _asset_tree() -> Tree:
     return component_tree() | {f"{ASSET_FOLDER}/weights.bin": _ASSET_CONTENT}
 
@@ -642,6 +648,28 @@ RELEASE_CASES = (
         change=_file("models/m/gpu/model.onnx", model(ir_version=14)),
         message="has IR version 14; the newest that is read is 13",
         target=ONNXRUNTIME_1_27,
+    ),
+    RuleCase(
+        rule=release_rules.RELEASE_NEVER_SELECTS,
+        good=lambda: _for_openvino("{}"),
+        change=lambda tree: tree.update(_for_openvino("openvino;sdk=2026.4.1;device=CPU;architecture=zen4")),
+        message="OpenVINOExecutionProvider rates its compatibility string, 'openvino;sdk=2026.4.1;device=CPU;"
+        "architecture=zen4', EP_UNSUPPORTED everywhere",
+        target=ONNXRUNTIME_1_31,
+    ),
+    RuleCase(
+        rule=release_rules.RELEASE_READS_NO_CONTEXTS,
+        good=_with_context,
+        change=_file("npu/net.bin", b"ORTPKG EPCTX\x00\x00\x00\x01 and so on"),
+        message="onnxruntime 1.31 cannot run variant 'npu': its contexts lie in ortpkg's own container",
+        target=ONNXRUNTIME_1_31,
+    ),
+    RuleCase(
+        rule=release_rules.RELEASE_READS_NO_CONTEXTS,
+        good=_with_context,
+        change=_context(embed_mode=1, ep_cache_context=b"ORTPKG EPCTX\x00\x00\x00\x01"),
+        message="ortpkg compile --for onnxruntime makes one",
+        target=ONNXRUNTIME_1_31,
     ),
     RuleCase(
         rule=release_rules.SEVERAL_COMPONENTS,
