@@ -29,7 +29,7 @@ from ortpkg.package.package_lock import lock_package
 from ortpkg.package.path_resolver import is_link
 from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
-from ortpkg.package.transaction import PackageChange, commit_change
+from ortpkg.package.transaction import PackageChange, commit_change, planned_files
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def dedup(
         return _Deduplication(package, options, progress).plan_all()
     with lock_package(target, on_wait=notify or logger.warning):
         recover(target, operations=operations)
-        return _Deduplication(open_package(target), options, progress).carry_out(operations)
+        return _Deduplication(open_package(target), options, progress).carry_out(operations, notify)
 
 
 def _share_as_assets(
@@ -145,7 +145,7 @@ def _share_as_assets(
         return replace(asset_report(package, plan_assets(package, progress=progress)), is_dry_run=True)
     with lock_package(root, on_wait=notify or logger.warning):
         recover(root, operations=operations)
-        return carry_out_assets(open_package(root), operations=operations, progress=progress)
+        return carry_out_assets(open_package(root), operations=operations, progress=progress, notify=notify)
 
 
 def carry_out_assets(
@@ -154,6 +154,7 @@ def carry_out_assets(
     only: Collection[tuple[str, str]] | None = None,
     operations: FileOperations | None = None,
     progress: Progress | None = None,
+    notify: Notify | None = None,
 ) -> DedupReport:
     """Moves weights that variants have in common into shared assets; ``only``: those shared with one of these.
 
@@ -174,6 +175,7 @@ def carry_out_assets(
             new_files={_relative(path, package.root): content for path, content in plan.new_files.items()},
             removes=tuple(_relative(path, package.root) for path in plan.removed),
         )
+        _foretell(asset_report(package, plan), change, operations, notify)
         commit_change(package.root, change, operations=operations, progress=progress)
     return asset_report(package, plan)
 
@@ -235,11 +237,14 @@ class _Deduplication:
             self._record(plan_component(self._package, component, self._options, progress=self._progress))
         return self._report(is_dry_run=True)
 
-    def carry_out(self, operations: FileOperations | None) -> DedupReport:
+    def carry_out(self, operations: FileOperations | None, notify: Notify | None) -> DedupReport:
         for component in self._package.components:
             # The plan keeps model files mapped, which Windows could not delete then: it is gone before any commit.
             self._plan(component)
-        for change in self._changes():
+        changes = list(self._changes())
+        if changes:  # the last one has all that the first, which only names models, has
+            _foretell(self._report(is_dry_run=False), changes[-1], operations, notify)
+        for change in changes:
             commit_change(self._package.root, change, operations=operations, progress=self._progress)
         return self._report(is_dry_run=False)
 
@@ -311,6 +316,18 @@ class _Deduplication:
             left_out=tuple(self._left_out),
             is_dry_run=is_dry_run,
         )
+
+
+def _foretell(
+    report: DedupReport, change: PackageChange, operations: FileOperations | None, notify: Notify | None
+) -> None:
+    """In a rehearsal, which this ends: says what no list of files tells."""
+    if operations is None or operations.are_real:
+        return
+    for each in report.left_out:
+        (notify or logger.warning)(f"{each.component}/{each.variant} shares nothing: {each.reason}")
+    (notify or logger.warning)(f"{report.saved_nbytes} bytes would be saved")
+    operations.announce(planned_files(report.root, change))
 
 
 def check_no_links(package: PackageInfo) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.authoring.dedup import DedupReport, dedup
-from ortpkg.cli.parameters import JsonOption, PackageArgument
+from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.parameters import DryRunOption, JsonOption, PackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.quantity_arguments import nbytes_argument
 from ortpkg.cli.rendering import Column, Output, nbytes_text
@@ -34,7 +35,7 @@ def command(
             parser=nbytes_argument,
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Store weights that several variants of a component have once, whatever they are called or how they are packed.
@@ -47,7 +48,7 @@ def command(
             package,
             layout=layout,
             externalize_nbytes=externalize,
-            dry_run=dry_run,
+            operations=operations_for(dry_run),
             progress=progress,
             notify=output.note,
         )
@@ -74,7 +75,7 @@ def _print_report(report: DedupReport, output: Output) -> None:
     if not report.moved:
         output.note("nothing to save; nothing was changed")
     else:
-        output.note(f"{saved} would be saved; nothing was changed" if report.is_dry_run else f"saved {saved}")
+        output.note(f"saved {saved}")
 
 
 def _report_json(report: DedupReport) -> dict[str, Any]:

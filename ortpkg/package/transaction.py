@@ -118,7 +118,7 @@ def commit_change(
         _check_places_are_free(root, change)
         if change.new_directories or change.new_files:
             check_space(root, _nbytes_to_write(change), operations)  # what only removes must do on a full disk too
-    operations.announce(_planned_files(root, change))
+    operations.announce(planned_files(root, change))
     staging = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         _ensure_digests(root, operations, progress)
@@ -351,7 +351,7 @@ def _nbytes_to_write(change: PackageChange) -> int:
     return composed_nbytes + sum(path.lstat().st_size for path in files)
 
 
-def _planned_files(root: Path, change: PackageChange) -> PlannedFiles:
+def planned_files(root: Path, change: PackageChange) -> PlannedFiles:
     """What the change does to files."""
     return PlannedFiles(
         root=root,

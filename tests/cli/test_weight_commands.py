@@ -37,14 +37,22 @@ def package(ortpkg: RunCommand, tmp_path: Path) -> Path:
 
 
 def test_dedup_says_what_it_would_save_then_saves_it(ortpkg: RunCommand, package: Path) -> None:
+    before = {path for path in package.rglob("*") if path.is_file()}
     tried = ortpkg("dedup", package, "--dry-run")
     assert tried.code == 0
-    assert "would be saved; nothing was changed" in tried.err
-    assert (package / "models/model/model-gpu/two.bin").is_file()
+    assert "4096 bytes would be saved" in tried.err
+    assert f"in {package}; nothing was changed" in tried.err
+    assert {path for path in package.rglob("*") if path.is_file()} == before
+    foretold = ortpkg("dedup", package, "--dry-run", "--json").json
 
     done = ortpkg("dedup", package)
 
     assert done.code == 0
+    after = {path for path in package.rglob("*") if path.is_file()}
+    assert {each["file"] for each in foretold["adds"]} == {
+        path.relative_to(package).as_posix() for path in after - before
+    }
+    assert all(path.is_relative_to(package / foretold["removes"][0]) for path in before - after)
     assert "model/model-gpu  models/model/model-cpu/model-gpu.onnx" in done.out
     assert "models/model/model-gpu/two.bin" in done.out
     assert "4096" in done.out
