@@ -1,6 +1,7 @@
-"""Gives back the pages of a file that libraries in this process have mapped and need no more; Linux only.
+"""Gives back memory that libraries in this process have and need no more: pages of mapped files, freed memory.
 
-They stay in the system's page cache, and come back when they are touched; only the process no longer counts them.
+Linux only. Pages of files stay in the system's page cache, and come back when they are touched; only the process no
+longer counts them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,14 @@ def release_mapped_pages(path: Path) -> None:
         advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         for start, end in _read_only_mappings(str(path.resolve())):
             advise(start, end - start, _MADV_DONTNEED)
+
+
+def trim_heap() -> None:
+    """Gives back what was freed and the C library keeps for itself; nothing where it has no such call (not glibc)."""
+    if not sys.platform.startswith("linux"):
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 
 def _read_only_mappings(path: str) -> Iterator[tuple[int, int]]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from ortpkg.errors import quoted
 from ortpkg.providers.ep_context_checks import PartsFile
-from ortpkg.providers.mapped_pages import release_mapped_pages
+from ortpkg.providers.mapped_pages import release_mapped_pages, trim_heap
 from ortpkg.providers.native_library import COMPILED, WEIGHTS, GroupParts, NativeModel, Part, required_part
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.quiet_openvino import operations as ops
@@ -67,18 +67,69 @@ class _Member:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
 
 
+class PooledRequest:
+    """An infer request, and the tensors that it had for its inputs before callers' arrays took their places."""
+
+    def __init__(self, infer_request: Any) -> None:
+        self.infer_request = infer_request
+        self.own_inputs: dict[int, Any] = {}
+
+
+class RequestPool:
+    """Infer requests of one compiled model, of which each serves one call at a time.
+
+    Members of a group share them, since each has memory for all of them.
+    """
+
+    def __init__(self, compiled: Any) -> None:
+        self._compiled = compiled
+        self._idle: list[PooledRequest] = []
+        self._lock = threading.Lock()
+
+    def take(self, ports: Ports) -> PooledRequest:
+        """A request that computes what belongs to these ports."""
+        with self._lock:
+            taken = self._idle.pop() if self._idle else None
+        if taken is None:
+            taken = PooledRequest(self._compiled.create_infer_request())
+        for slot, tensor in ports.constants.items():
+            taken.infer_request.set_input_tensor(slot, tensor)
+        if ports.constants:
+            for slot in ports.inputs:
+                taken.own_inputs.setdefault(slot, taken.infer_request.get_input_tensor(slot))
+        return taken
+
+    def give_back(self, taken: PooledRequest, ports: Ports) -> None:
+        """Takes a request whose call has ended well."""
+        if ports.constants:
+            for slot in ports.inputs:  # the next call may be another member's, and read what this caller then freed
+                taken.infer_request.set_input_tensor(slot, taken.own_inputs[slot])
+        with self._lock:
+            self._idle.append(taken)
+
+
 class CompiledGroup:
-    """The compiled models of a group, in this process once however many sessions have one of them."""
+    """The compiled models of a group, in this process once however many sessions have one of them.
+
+    Attributes:
+        compiled: OpenVINO's model.
+        requests: of all members.
+    """
 
     def __init__(self, compiled: Any, keeps: object, weights_path: Path | None) -> None:
         self.compiled = compiled
+        self.requests = RequestPool(compiled)
         self._keeps = keeps
         self._weights_path = weights_path
 
-    def release_pages(self) -> None:
-        """Gives back the pages of weights that kernels have copied; those still needed come back from the file."""
+    def release_memory(self) -> None:
+        """Gives back the pages of weights that kernels have copied, which come back from the file where need be.
+
+        With them, what laying them out has freed again.
+        """
         if self._weights_path is not None:
             release_mapped_pages(self._weights_path)
+        trim_heap()
 
 
 _GROUPS: WeakValueDictionary[object, CompiledGroup] = WeakValueDictionary()
@@ -145,7 +196,7 @@ def import_member(
                     compiled = core.import_model(blob, device, _import_properties(properties, path))
             group = CompiledGroup(compiled, (blob, weights), file.path if file is not None and is_in_place else None)
             _GROUPS[key] = group
-    group.release_pages()
+    group.release_memory()
     return group, _ports(member, group.compiled)
 
 

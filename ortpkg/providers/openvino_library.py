@@ -8,7 +8,6 @@ execution provider.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -34,6 +33,7 @@ from ortpkg.providers.native_library import (
 from ortpkg.providers.openvino_group import (
     CompiledGroup,
     Ports,
+    RequestPool,
     export_group,
     group_place,
     import_member,
@@ -164,7 +164,7 @@ class OpenVinoLibrary(NativeLibrary):
 
 
 class _OpenVinoModel:
-    """A compiled model with a pool of infer requests: each serves one call at a time."""
+    """A compiled model, or one member of a compiled group, with the infer requests of that."""
 
     def __init__(
         self,
@@ -190,32 +190,22 @@ class _OpenVinoModel:
         self._ports = ports
         #: A group whose first run, in which kernels may lay out weights, is still to come.
         self._fresh_group = keeps if isinstance(keeps, CompiledGroup) else None
-        self._idle: list[Any] = []
-        self._lock = threading.Lock()
+        self._requests = keeps.requests if isinstance(keeps, CompiledGroup) else RequestPool(compiled)
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
-        with self._lock:
-            request = self._idle.pop() if self._idle else None
-        if request is None:
-            request = self._make_request()
+        taken = self._requests.take(self._ports)
+        request = taken.infer_request
         feeds = dict(zip(self._ports.inputs, inputs, strict=True))
         if context.is_watched:
             results = run_watched(context, lambda: request.infer(feeds, share_inputs=True), request.cancel)
         else:
             results = request.infer(feeds, share_inputs=True)  # nobody writes to them before it returns
-        with self._lock:
-            self._idle.append(request)
-            group, self._fresh_group = self._fresh_group, None
+        self._requests.give_back(taken, self._ports)
+        group, self._fresh_group = self._fresh_group, None
         if group is not None:
-            group.release_pages()
+            group.release_memory()
         # Copies already (share_outputs is off): the request's own buffers are overwritten by its next call.
         return [results[output] for output in self._ports.outputs]
-
-    def _make_request(self) -> Any:
-        request = self._compiled.create_infer_request()
-        for slot, tensor in self._ports.constants.items():
-            request.set_input_tensor(slot, tensor)
-        return request
 
     def export(self) -> memoryview:
         """The blob that ``import_model`` takes."""

@@ -127,6 +127,29 @@ def test_sessions_of_a_group_run_one_compiled_model_that_maps_the_binary(
     np.testing.assert_allclose(run(states[1], X)[0], expected("decode", X)[0], rtol=1e-4, atol=1e-6)
 
 
+def test_members_share_their_requests_and_nothing_of_a_caller_stays_in_them(contexts: list[Path]) -> None:
+    states = check_runs(contexts, ep_share_ep_contexts="1")
+    (group,) = openvino_group._GROUPS.values()
+    (idle,) = group.requests._idle
+    x = X.copy()
+    run(states[0], x)
+    held = [idle.infer_request.get_input_tensor(slot).data for slot in range(len(group.compiled.inputs))]
+    assert not any(np.shares_memory(each, x) for each in held)
+    np.testing.assert_allclose(run(states[1], X)[0], expected("decode", X)[0], rtol=1e-4, atol=1e-6)
+
+
+def test_members_that_run_at_once_compute_what_they_do_alone(contexts: list[Path]) -> None:
+    states = check_runs(contexts, ep_share_ep_contexts="1")
+
+    def compute(number: int) -> None:
+        x = X * (number % 7)
+        found = run(states[number % 2], x)[0]
+        np.testing.assert_allclose(found, expected(NAMES[number % 2], x)[0], rtol=1e-4, atol=1e-6)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(compute, range(40)))
+
+
 @pytest.fixture
 def trials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The partitions that a child process tried."""

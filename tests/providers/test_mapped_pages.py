@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import sys
 from pathlib import Path
 
 import pytest
 
-from ortpkg.providers.mapped_pages import release_mapped_pages
+from ortpkg.isolation.resident_memory import resident_nbytes
+from ortpkg.providers.mapped_pages import release_mapped_pages, trim_heap
 
 NBYTES = 4 << 20
 
@@ -55,3 +57,23 @@ def test_a_file_that_is_not_mapped_or_not_there_is_nothing(tmp_path: Path) -> No
         release_mapped_pages(tmp_path / "nowhere.bin")
         release_mapped_pages(unmapped)
         assert resident_kilobytes(mapped) >= NBYTES >> 10
+
+
+def test_what_was_freed_goes_back_to_the_system() -> None:
+    if not hasattr(ctypes.CDLL(None), "malloc_trim"):
+        pytest.skip("the C library is not glibc")
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p,
+        (ctypes.c_size_t,),
+        (ctypes.c_void_p,),
+    )
+    taken = [libc.malloc(100_000) for _ in range(400)]
+    for place in taken:
+        ctypes.memset(place, 1, 100_000)
+    for place in taken[:-1]:  # the last one keeps the heap from shrinking by itself
+        libc.free(place)
+    before = resident_nbytes()
+    trim_heap()
+    assert before - resident_nbytes() > 20_000_000
+    libc.free(taken[-1])
