@@ -43,7 +43,7 @@ from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import Progress
 from ortpkg.package.metadata_format import MODELS
-from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
@@ -263,7 +263,8 @@ def _adding(
         names = {name for each in existing.variants for name in (each.name, each.directory.name)}
         check_new_name("variant", prepared.name, sorted(names))
         _check_agreement([prepared], force, notify, siblings=_signatures(existing, notify))
-    _warn_of_missing_ep([prepared], package.format, notify)
+    siblings = () if existing is None else existing.variants
+    _warn_of_missing_ep([prepared], package.format, notify, siblings=siblings)
     signature = prepared.files.facts.signature if prepared.files.facts else None
     overall = overall_values_after(package, joining={component: signature}) if existing is None else None
     if existing is None and package.components:
@@ -331,13 +332,17 @@ def _warn_of_fixed_dimensions(
             return
 
 
-def _warn_of_missing_ep(prepared: Sequence[PreparedVariant], form: PackageFormat, notify: Notify) -> None:
+def _warn_of_missing_ep(
+    prepared: Sequence[PreparedVariant], form: PackageFormat, notify: Notify, *, siblings: Sequence[VariantInfo] = ()
+) -> None:
     """Says which variants ortpkg selects for any EP, and onnxruntime for none: its component rules have no wildcard."""
     names = [each.name for each in prepared if each.entry.constraints.ep is None]
     if names and form is not PackageFormat.METADATA:
         listed = ", ".join(map(quoted, names))
         plural = "variants" if len(names) > 1 else "variant"
-        notify(f"onnxruntime 1.28 and later never select the {plural} {listed}, since no ep is named")
+        is_alone = len(names) == len(prepared) and all(each.constraints.ep is None for each in siblings)
+        alone = "; one for the CPU (--cpu MODEL) beside it would be selected" if is_alone else ""
+        notify(f"onnxruntime 1.28 and later never select the {plural} {listed}, since no ep is named{alone}")
 
 
 def _signatures(component: ComponentInfo, notify: Notify) -> list[tuple[str, ModelSignature]]:

@@ -171,6 +171,11 @@ def test_says_which_variants_onnxruntime_never_selects(tmp_path: Path, make_mode
     create(tmp_path / "q", models, form="metadata", notify=notes.append)
 
     assert notes == ["onnxruntime 1.28 and later never select the variant 'b', since no ep is named"]
+    create(tmp_path / "other", [NewVariant(model=make_model("b"))], notify=notes.append)
+    assert notes[1] == (
+        "onnxruntime 1.28 and later never select the variant 'b', since no ep is named; one for the CPU (--cpu MODEL) "
+        "beside it would be selected"
+    )
 
 
 @pytest.mark.parametrize(
