@@ -112,6 +112,8 @@ def _plan(
     )
     found = [each for each in candidates if each is not None and each.saved_nbytes > 0]
     if not found:
+        if len(model.files) == 1:
+            return "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares such"
         return "no variant that it could join has weights in common with it"
     best = max(found, key=lambda each: each.saved_nbytes)
     folder, joined = best.folder, best.joined

@@ -55,11 +55,11 @@ def command(
     if as_json:
         output.json("dedup", _report_json(report))
     else:
-        _print_report(report, output)
+        _print_report(report, output, looks_inside=externalize is not None)
     return ExitCode.DONE
 
 
-def _print_report(report: DedupReport, output: Output) -> None:
+def _print_report(report: DedupReport, output: Output, *, looks_inside: bool) -> None:
     if report.moved:
         output.table(
             [Column("variant"), Column("model file")],
@@ -73,7 +73,8 @@ def _print_report(report: DedupReport, output: Output) -> None:
         output.warning(f"{each.component}/{each.variant} shares nothing: {each.reason}")
     saved = f"{report.saved_nbytes} bytes ({nbytes_text(report.saved_nbytes)})"
     if not report.moved:
-        output.note("nothing to save; nothing was changed")
+        hint = "" if looks_inside else " (weights inside the ONNX files count with --externalize SIZE)"
+        output.note(f"nothing to save; nothing was changed{hint}")
     else:
         output.note(f"saved {saved}")
 

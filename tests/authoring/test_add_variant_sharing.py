@@ -100,7 +100,7 @@ def test_the_host_is_named_first_where_it_was_not(package: Path, tmp_path: Path)
     [
         ("nothing in common", "no variant that it could join has weights in common with it"),
         ("other files", "its folder holds other files than the model and its data"),
-        ("embedded", "no variant that it could join has weights in common with it"),
+        ("embedded", "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares such"),
     ],
 )
 def test_a_model_that_cannot_share_is_added_on_its_own_and_that_is_said(

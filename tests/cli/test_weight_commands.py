@@ -58,7 +58,9 @@ def test_dedup_says_what_it_would_save_then_saves_it(ortpkg: RunCommand, package
     assert "4096" in done.out
     assert "saved 4096 bytes (4.1 kB)" in done.err
     assert ortpkg("validate", package).code == 0
-    assert "nothing to save; nothing was changed" in ortpkg("dedup", package).err
+    again = ortpkg("dedup", package).err
+    assert "nothing to save; nothing was changed (weights inside the ONNX files count with --externalize SIZE)" in again
+    assert ortpkg("dedup", package, "--externalize", "64kB").err == "nothing to save; nothing was changed\n"
 
 
 def test_dedup_as_json(ortpkg: RunCommand, package: Path) -> None:
