@@ -156,6 +156,17 @@ def test_tests_that_call_the_function_are_chosen_the_fast_ones_first_within_the_
     assert choose_tests(tests, "b.py", "f", 20) == ([], 0, 0)
 
 
+def test_tests_of_several_files_take_turns() -> None:
+    names = ["b.py::quick", "b.py::slow", "b.py::slowest", "a.py::quick", "a.py::slow"]
+    tests = [
+        Reach(test=name, duration_s=duration_s, calls=frozenset({("c.py", "f")}))
+        for name, duration_s in zip(names, [1, 2, 4, 3, 5], strict=True)
+    ]
+
+    chosen, _duration_s, _reaching = choose_tests(tests, "c.py", "f", 11)
+    assert chosen == ["b.py::quick", "a.py::quick", "b.py::slow", "a.py::slow"]
+
+
 def test_tests_that_fail_by_themselves_are_told_apart() -> None:
     record = {"good": {"duration_s": 1, "calls": [["a.py", "f"]], "failed": False}, "bad": {"failed": True}}
     reach, failed = read_reach(record)

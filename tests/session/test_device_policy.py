@@ -50,6 +50,10 @@ def test_a_function_must_choose_of_what_it_was_given() -> None:
     options.set_provider_selection_policy_delegate(lambda *_: [])
     with pytest.raises(UsageError, match="chose 0 devices"):
         session_of(options)
+    stranger = object()
+    options.set_provider_selection_policy_delegate(lambda *_: [stranger])
+    with pytest.raises(UsageError, match=r"chose '<object.*', which is none of the devices it was given"):
+        session_of(options)
     with pytest.raises(TypeError, match="a delegate is a function"):
         options.set_provider_selection_policy_delegate(3)  # type: ignore[arg-type]
 

@@ -191,9 +191,11 @@ def test_a_provider_that_fails_in_a_run_is_replaced_by_the_cpu_once(monkeypatch:
         session.run(None, {"x": X})
 
 
-def test_fallback_in_runs_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = InferenceSession(RELU, providers=[AZURE])
-    session.disable_fallback()
+@pytest.mark.parametrize("is_early", [True, False])
+def test_fallback_in_runs_is_forbidden(is_early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = InferenceSession(RELU, providers=[AZURE], enable_fallback=not is_early)
+    if not is_early:
+        session.disable_fallback()
 
     def fail(*_: Any) -> Any:
         raise ExecutionProviderError("device lost", ep_name=AZURE)
