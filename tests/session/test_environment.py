@@ -187,6 +187,37 @@ def test_memory_info_says_what_it_was_made_with() -> None:
     assert info.device_mem_type is ortpkg.OrtDeviceMemoryType.DEFAULT
 
 
+def test_an_empty_tensor_is_made_in_the_memory_of_the_host_alone() -> None:
+    host = ortpkg.OrtMemoryInfo(*_CPU_MEMORY)
+    value = ortpkg.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32, memory_info=host)
+    assert (value.shape(), value.data_type()) == ([2, 3], "tensor(float)")
+    assert ortpkg.OrtValue.ortvalue_from_shape_and_type([], 7).data_type() == "tensor(int64)"
+    with pytest.raises(UsageError, match="no negative sizes"):
+        ortpkg.OrtValue.ortvalue_from_shape_and_type([2, -1], np.float32)
+    with pytest.warns(UserWarning, match="mean nothing beside memory_info"):
+        ortpkg.OrtValue.ortvalue_from_shape_and_type([2], np.float32, "cuda", memory_info=host)
+
+
+def test_what_is_not_said_of_an_arena_is_left_to_the_allocator() -> None:
+    def said(arena: ortpkg.OrtArenaCfg) -> tuple[int, ...]:
+        return (
+            arena.max_mem,
+            arena.arena_extend_strategy,
+            arena.initial_chunk_size_bytes,
+            arena.max_dead_bytes_per_chunk,
+            arena.initial_growth_chunk_size_bytes,
+            arena.max_power_of_two_extend_bytes,
+        )
+
+    assert said(ortpkg.OrtArenaCfg(8)) == said(ortpkg.OrtArenaCfg({"max_mem": 8})) == (8, -1, -1, -1, -1, -1)
+    assert said(ortpkg.OrtArenaCfg({})) == (0, -1, -1, -1, -1, -1)
+    assert said(ortpkg.OrtArenaCfg(1, 2, 3, 4)) == (1, 2, 3, 4, -1, -1)
+    with pytest.raises(UsageError, match="OrtArenaCfg has no option 'max_memory'"):
+        ortpkg.OrtArenaCfg({"max_memory": 1})
+    with pytest.raises(UsageError, match="max_mem is a whole number, not 'True'"):
+        ortpkg.OrtArenaCfg(True)
+
+
 def test_memory_info_of_an_unknown_name_needs_the_second_form() -> None:
     with pytest.raises(UsageError, match="create_v2 takes any name"):
         ortpkg.OrtMemoryInfo("Test", *_CPU_MEMORY[1:])

@@ -207,6 +207,13 @@ def test_fallback_in_runs_is_forbidden(is_early: bool, monkeypatch: pytest.Monke
     assert session.get_providers() == [AZURE, CPU]
 
 
+def test_providers_that_are_set_later_are_had_or_an_error() -> None:
+    session = InferenceSession(RELU, providers=[CPU])
+    with pytest.raises(ExecutionProviderError, match="NoSuch"):
+        session.set_providers(["NoSuchExecutionProvider"])
+    assert session.get_providers() == [CPU]
+
+
 def _first(once: Callable[..., Any], later: Callable[..., Any]) -> Callable[..., Any]:
     calls = []
 

@@ -235,15 +235,22 @@ def test_a_sparse_matrix_keeps_rows_and_columns(ort: Any) -> None:
     "attempt",
     [
         lambda ort: coo(ort, [1, 4]),
+        lambda ort: coo(ort, [[0, 1, 0], [1, 1, 0], [2, 2, 0]]),
         lambda ort: csr(ort, outer=[0, 1, 2]),
         lambda ort: csr(ort, inner=[1, 1]),
     ],
-    ids=["coo", "outer", "inner"],
+    ids=["coo", "three coordinates", "outer", "inner"],
 )
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_places_that_do_not_fit_the_values_are_refused(ort: Any, attempt: Callable[[Any], Any]) -> None:
     with pytest.raises(RuntimeError):
         attempt(ort)
+
+
+def test_coordinates_are_those_of_a_matrix() -> None:
+    device = ortpkg.OrtDevice.make("cpu", 0)
+    with pytest.raises(UsageError, match=r"or \[3, 2\] in a matrix, not \[3, 2\]"):
+        ortpkg.SparseTensor.sparse_coo_from_numpy([9], VALUES, np.array([[0, 1], [1, 1], [2, 2]]), device)
 
 
 def test_places_outside_of_the_tensor_are_refused() -> None:
