@@ -167,6 +167,16 @@ def test_tests_of_several_files_take_turns() -> None:
     assert chosen == ["b.py::quick", "a.py::quick", "b.py::slow", "a.py::slow"]
 
 
+def test_tests_of_the_modules_own_file_come_first() -> None:
+    names = ["x/test_other.py::quick", "x/test_code.py::slow", "x/test_code.py::slower", "x/test_other.py::slowest"]
+    tests = [
+        Reach(test=name, duration_s=duration_s, calls=frozenset({("room/code.py", "f")}))
+        for name, duration_s in zip(names, [1, 4, 5, 6], strict=True)
+    ]
+
+    assert choose_tests(tests, "room/code.py", "f", 15)[0] == [names[1], names[2], names[0]]
+
+
 def test_tests_that_fail_by_themselves_are_told_apart() -> None:
     record = {"good": {"duration_s": 1, "calls": [["a.py", "f"]], "failed": False}, "bad": {"failed": True}}
     reach, failed = read_reach(record)
