@@ -14,7 +14,7 @@ import pytest
 from ortpkg.engine.device_copies import copy_compute
 from ortpkg.engine.memories import memories_of
 from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import ExecutionProviderError, KernelNotFoundError, LimitExceededError, RunError
+from ortpkg.errors import CancelledError, ExecutionProviderError, KernelNotFoundError, LimitExceededError, RunError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.device_tensor import DeviceTensor
@@ -578,3 +578,19 @@ def test_strided_arrays_are_laid_out_before_they_are_copied() -> None:
             return DeviceTensor(memory="One:0", block=block, offset=0, shape=shape, dtype=dtype)
 
     np.testing.assert_array_equal(device.read(copy_compute(copy, device)(Context(), X.T)), X.T)
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [(ValueError("no room"), ExecutionProviderError), (CancelledError("ended"), CancelledError)],
+    ids=["anything", "an error of ours"],
+)
+def test_a_constant_that_its_memory_does_not_take_is_an_error(
+    raised: Exception, told: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr(FarDevice, "copy_from_host", refuse)
+    with pytest.raises(told, match="ended|constant 'w' .* could not be copied there: no room"):
+        Far("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }", ["Add"], compiles=(False, False))

@@ -96,9 +96,10 @@ def test_state_of_a_partition_is_made_once_and_released_at_the_end() -> None:
     assert provider.states == []
 
 
-def test_partition_that_returns_the_wrong_number_of_outputs_is_an_error() -> None:
-    state = state_of(ExpProvider(lambda _state, inputs: []))
-    with pytest.raises(RunError, match=r"node 'ExpExp'.*returned 0 outputs where the node has 1"):
+@pytest.mark.parametrize("count", [0, 2])
+def test_partition_that_returns_the_wrong_number_of_outputs_is_an_error(count: int) -> None:
+    state = state_of(ExpProvider(lambda _state, inputs: [np.exp(inputs[0])] * count))
+    with pytest.raises(RunError, match=rf"node 'ExpExp'.*returned {count} outputs where the node has 1"):
         run(state, np.ones(2, np.float32))
 
 
