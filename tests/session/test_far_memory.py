@@ -592,5 +592,5 @@ def test_a_constant_that_its_memory_does_not_take_is_an_error(
         raise raised
 
     monkeypatch.setattr(FarDevice, "copy_from_host", refuse)
-    with pytest.raises(told, match="ended|constant 'w' .* could not be copied there: no room"):
+    with pytest.raises(told, match=r"ended|constant 'w.* could not be copied there: no room"):
         Far("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }", ["Add"], compiles=(False, False))
