@@ -17,7 +17,9 @@ MODULES = {"QNNExecutionProvider": "onnxruntime_qnn", "OpenVINOExecutionProvider
 
 
 def plain_onnxruntime(**request: Any) -> Any:
-    """The program's answer: ``{"compatibility"}`` for one with ``output``, else ``{"outputs"}``; ``{"error"}``."""
+    """The program's answer: ``{"compatibility"}`` for one with ``output``, ``{"rating"}`` for one that ``rates``, else
+    ``{"outputs"}``; or ``{"error"}``.
+    """
     words = [sys.executable, "-m", "tests.vendors.plain_onnxruntime", json.dumps(request)]
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=240)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -25,7 +27,7 @@ def plain_onnxruntime(**request: Any) -> Any:
     return json.loads(lines[-1])
 
 
-def _answer(ep: str, model: str, options: dict[str, str], output: str = "") -> dict[str, Any]:
+def _answer(ep: str, model: str, options: dict[str, str], output: str = "", *, rates: bool = False) -> dict[str, Any]:
     import numpy as np
     import onnxruntime
     from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -35,6 +37,9 @@ def _answer(ep: str, model: str, options: dict[str, str], output: str = "") -> d
     session_options = onnxruntime.SessionOptions()
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == ep]
     session_options.add_provider_for_devices(devices[:1], options)
+    if rates:
+        info = state.get_compatibility_info_from_model_bytes(Path(model).read_bytes(), ep)
+        return {"rating": state.get_model_compatibility_for_ep_devices(devices[:1], info).name}
     if output:
         compiled = onnxruntime.ModelCompiler(session_options, model, embed_compiled_data_into_model=True)
         compiled.compile_to_file(output)
