@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.inference_guards import all_graphs
+from ortpkg.graph.topology import all_graphs
 from ortpkg.graph.types import ElementType, TensorType, stored_nbytes
 from ortpkg.providers.execution_provider import ExecutionProvider
 

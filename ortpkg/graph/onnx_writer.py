@@ -42,14 +42,12 @@ class WriteOptions:
     Attributes:
         tensor: makes the message of an initializer.
         attribute_tensor: makes the message of a tensor in an attribute.
-        keeps_type: whether a value that a node makes is written with its type.
         keeps_initializer: whether an initializer is written at all.
         stand_in: the node that is written for a node.
     """
 
     tensor: TensorWriter
     attribute_tensor: TensorWriter
-    keeps_type: Callable[[Graph, str], bool] = lambda _graph, _value: True
     keeps_initializer: Callable[[Graph, str], bool] = lambda _graph, _name: True
     stand_in: Callable[[Node], Node] = lambda node: node
 
@@ -197,11 +195,9 @@ class _Writer:
         for name in inputs:
             proto.input.append(_value_info(graph, name))
         for name in graph.outputs:
-            keeps_type = graph.producer_of(name) is None or self._options.keeps_type(graph, name)
-            proto.output.append(_value_info(graph, name) if keeps_type else onnx.ValueInfoProto(name=name))
+            proto.output.append(_value_info(graph, name))
         for name in graph.types:
-            is_inner = graph.producer_of(name) is not None and not graph.is_output(name)
-            if is_inner and self._options.keeps_type(graph, name):
+            if graph.producer_of(name) is not None and not graph.is_output(name):
                 proto.value_info.append(_value_info(graph, name))
         for tensor_name, parameters in graph.quantization_annotations.items():
             annotation = proto.quantization_annotation.add(tensor_name=tensor_name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortpkg.graph.schema_checks import forget_formals
-from ortpkg.graph.schemas import find_schema
+from ortpkg.graph.schemas import find_schema, forget_output_formals
 from ortpkg.graph.type_checks import forget_input_types
 
 
@@ -11,4 +11,5 @@ def forget_cached_schemas() -> None:
     """What is asked of definitions from now on is asked anew."""
     find_schema.cache_clear()
     forget_formals()
+    forget_output_formals()
     forget_input_types()

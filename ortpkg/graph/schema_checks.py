@@ -6,6 +6,7 @@ they are there. Checked once, when a model is read, so that nothing behind has t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -175,7 +176,21 @@ def _gather_nd_problems(node: Node) -> Iterator[str]:
         yield f"has the attribute 'batch_dims' of {count}; a number of dimensions was expected"
 
 
+_TERM = r"[A-Za-z ]*(?:\.\.\.[A-Za-z ]*)?"
+_EQUATION = re.compile(f"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
+
+
+def _einsum_problems(node: Node) -> Iterator[str]:
+    equation = node.attribute("equation", "")
+    if not isinstance(equation, str) or not _EQUATION.fullmatch(equation):
+        yield (
+            f"has the equation {quoted(equation)}; terms of letters with at most one ellipsis, separated by commas, "
+            "and an arrow before the last were expected"
+        )
+
+
 _FURTHER_PROBLEMS = {
+    ("", "Einsum"): _einsum_problems,
     ("", "If"): _if_problems,
     ("", "Loop"): _loop_problems,
     ("", "Scan"): _scan_problems,

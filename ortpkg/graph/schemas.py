@@ -5,6 +5,7 @@ Source: onnx.defs. Operators of other domains have no schema here: their version
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 
@@ -140,3 +141,45 @@ def _element_type(value_type: ValueType | None) -> ElementType | None:
     if value_type is None or isinstance(value_type, MapType):
         return None
     return value_type.element_type
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFormal:
+    """What a definition says of an output.
+
+    Attributes:
+        sources: input slots of the same type; a variadic input counts from its slot on.
+        fixed: the element type, where there is only one.
+        allowed: the types, as ONNX writes them.
+    """
+
+    sources: tuple[int, ...]
+    fixed: ElementType
+    allowed: frozenset[str]
+
+
+@cache
+def output_formals(domain: str, op_type: str, version: int) -> tuple[OutputFormal, ...]:
+    """What an operator's definition says of its outputs, by position; () where there is no definition."""
+    schema = find_schema(domain, op_type, version)
+    if schema is None:
+        return ()
+    found = []
+    for formal in schema.outputs:
+        sources = tuple(slot for slot, given in enumerate(schema.inputs) if given.type_str == formal.type_str)
+        types = list(formal.types)
+        fixed = _tensor_element(types[0]) if len(types) == 1 else ElementType.UNDEFINED
+        found.append(OutputFormal(sources, fixed, frozenset(types)))
+    return tuple(found)
+
+
+def forget_output_formals() -> None:
+    """Reads definitions anew: one came or went."""
+    output_formals.cache_clear()
+
+
+def _tensor_element(text: str) -> ElementType:
+    name = text.removeprefix("tensor(").removesuffix(")").upper()
+    return (
+        ElementType[name] if text.startswith("tensor(") and name in ElementType.__members__ else ElementType.UNDEFINED
+    )

@@ -1,11 +1,22 @@
-"""Topological order of a graph's nodes, by Kahn's algorithm."""
+"""The graphs inside a graph, and the topological order of a graph's nodes, by Kahn's algorithm."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.graph import Graph, Node
+
+
+def all_graphs(graph: Graph) -> Iterator[Graph]:
+    """``graph`` and the graphs inside it, in no particular order."""
+    pending = [graph]
+    while pending:
+        current = pending.pop()
+        yield current
+        for node in current.nodes:
+            pending.extend(node.subgraphs.values())
 
 
 def topological_order(graph: Graph) -> list[int]:

@@ -11,8 +11,8 @@ from functools import cache
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
-from ortpkg.graph.inference_guards import all_graphs
 from ortpkg.graph.schemas import find_schema
+from ortpkg.graph.topology import all_graphs
 from ortpkg.graph.types import SparseTensorType
 
 _MOST_TYPES_SHOWN = 6

@@ -1,8 +1,8 @@
-"""The ONNX definition of an operator of one's own, with its type and shape inference."""
+"""The ONNX definition of an operator of one's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import GenericAlias
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import onnx.defs
 
-from ortpkg.errors import InvalidGraphError, OrtpkgError, UsageError, printable, quoted
+from ortpkg.errors import UsageError, printable, quoted
 from ortpkg.graph.schema_caches import forget_cached_schemas
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.custom_ops import CustomOp, Shape
+from ortpkg.kernels.custom_ops import CustomOp
 
 _Schema = onnx.defs.OpSchema
 _Option = onnx.defs.OpSchema.FormalParameterOption
@@ -44,7 +44,7 @@ def definition_of(operator: CustomOp) -> onnx.defs.OpSchema:
     unused = [name for name in operator.types if name not in used]
     if unused:
         raise UsageError(f"{where}: no input or output is of the constraint {quoted(unused[0])}")
-    definition = _Schema(
+    return _Schema(
         operator.op_type,
         operator.domain,
         operator.version,
@@ -55,8 +55,6 @@ def definition_of(operator: CustomOp) -> onnx.defs.OpSchema:
         ],
         attributes=[_attribute(name, value, where) for name, value in operator.attributes.items()],
     )
-    definition.set_type_and_shape_inference_function(lambda context: _infer(operator, context))
-    return definition
 
 
 def publish_definition(definition: onnx.defs.OpSchema) -> None:
@@ -109,95 +107,3 @@ def _attribute(name: str, value: Any, where: str) -> onnx.defs.OpSchema.Attribut
 
 def _plain(value: Any) -> Any:
     return onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-
-
-# --- inference -------------------------------------------------------------------------------------------------------
-
-
-def _infer(operator: CustomOp, context: Any) -> None:
-    """Sets the outputs' types as far as they follow; called by ONNX's inference."""
-    count = context.get_num_inputs()
-    inputs = [context.get_input_type(slot) if context.has_input(slot) else None for slot in range(count)]
-    shapes = _output_shapes(operator, context, inputs)
-    for slot in range(context.get_num_outputs()):
-        text = _declared(operator.outputs, slot)
-        made = _bound_type(operator, text, inputs)
-        if made is None:
-            continue
-        if slot < len(shapes) and shapes[slot] is not None and made.HasField("tensor_type"):
-            _set_shape(made, shapes[slot])
-        context.set_output_type(slot, made)
-
-
-def _declared(formals: Mapping[str, str], slot: int) -> str:
-    texts = list(formals.values())
-    return texts[min(slot, len(texts) - 1)].rstrip("?*")
-
-
-def _bound_type(operator: CustomOp, text: str, inputs: Sequence[onnx.TypeProto | None]) -> onnx.TypeProto | None:
-    """The type of an output without its shape; None where no input binds its constraint."""
-    made = onnx.TypeProto()
-    if text not in operator.types:
-        name = _type_text(text, "").removeprefix("tensor(").removesuffix(")")
-        if name not in _ELEMENT_NAMES:
-            return None  # a container: its type is known when the run has made it
-        made.tensor_type.elem_type = int(ElementType[name.upper()])
-        return made
-    for slot, given in enumerate(inputs):
-        if given is not None and _declared(operator.inputs, slot) == text:
-            made.CopyFrom(given)
-            if made.HasField("tensor_type"):
-                made.tensor_type.ClearField("shape")
-            return made
-    return None
-
-
-def _output_shapes(operator: CustomOp, context: Any, inputs: Sequence[onnx.TypeProto | None]) -> Sequence[Shape]:
-    """What the operator says of its outputs. InvalidGraphError where it raises: shapes that it cannot take."""
-    if operator.output_shapes is None:
-        return ()
-    attributes = {
-        name: _value_of(context.get_attribute(name), default) for name, default in operator.attributes.items()
-    }
-    try:
-        return tuple(operator.output_shapes(*[_shape_of(each) for each in inputs], **attributes))
-    except OrtpkgError:
-        raise
-    except Exception as error:
-        name = f"{operator.domain}.{operator.op_type}"
-        raise InvalidGraphError(
-            f"operator {quoted(name)} refuses the shapes of its inputs: {printable(error)}"
-        ) from error
-
-
-def _value_of(attribute: onnx.AttributeProto | None, default: Any) -> Any:
-    if attribute is None:
-        return default
-    value = onnx.helper.get_attribute_value(attribute)
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, onnx.TensorProto):
-        return onnx.numpy_helper.to_array(value)
-    return [each.decode() if isinstance(each, bytes) else each for each in value] if _is_list(value) else value
-
-
-def _is_list(value: Any) -> bool:
-    return not isinstance(value, int | float | str) and isinstance(value, Sequence)
-
-
-def _shape_of(given: onnx.TypeProto | None) -> tuple[int | str | None, ...] | None:
-    if given is None or not given.HasField("tensor_type") or not given.tensor_type.HasField("shape"):
-        return None
-    return tuple(
-        each.dim_value if each.HasField("dim_value") else each.dim_param or None for each in given.tensor_type.shape.dim
-    )
-
-
-def _set_shape(made: onnx.TypeProto, shape: Shape) -> None:
-    made.tensor_type.shape.SetInParent()
-    for size in shape or ():
-        dimension = made.tensor_type.shape.dim.add()
-        if isinstance(size, str):
-            dimension.dim_param = size
-        elif size is not None:
-            dimension.dim_value = int(size)

@@ -18,12 +18,12 @@ from ortpkg.errors import OrtpkgError
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.inference_guards import all_graphs
 from ortpkg.graph.initializers import MappedInitializer, SparseInitializer
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.node import MICROSOFT_DOMAIN
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, to_model_proto
+from ortpkg.graph.topology import all_graphs
 from ortpkg.providers.cached_sessions import (
     MOST_MODEL_NBYTES,
     CachedSession,

@@ -31,8 +31,7 @@ from ortpkg.engine.value_sizes import value_sizes
 from ortpkg.engine.workspace import WorkspacePool
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.inference_guards import all_graphs
-from ortpkg.graph.topology import topological_order
+from ortpkg.graph.topology import all_graphs, topological_order
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, Value
 from ortpkg.kernels.op_kernel_info import make_compute

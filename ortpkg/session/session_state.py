@@ -22,7 +22,6 @@ from ortpkg.engine.transformers import TransformLevel
 from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
-from ortpkg.graph.shape_inference import dimension_names, infer_types
 from ortpkg.graph.type_checks import verify_types
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.ep_context_options import (
@@ -46,6 +45,7 @@ from ortpkg.session.options import (
 )
 from ortpkg.session.partition_entries import partition_costs
 from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context
+from ortpkg.shapes.inference import dimension_names, infer_types
 
 #: Takes the partitioned model, how it was partitioned, and the names of dimensions that the source declares.
 OnPartitioned = Callable[[Model, PartitionResult, tuple[str, ...]], None]

@@ -8,10 +8,10 @@ from ortpkg.engine.constant_evaluator import ConstantEvaluator
 from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
 from ortpkg.graph.graph import Node
 from ortpkg.graph.model import Model
-from ortpkg.graph.shape_inference import infer_types, types_are_known
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
+from ortpkg.shapes.inference import infer_types, types_are_known
 
 #: What comes after partitioning, in order; before it, the basic level alone. Casts come first: float32 nodes fuse.
 LATER_LEVELS = (TransformLevel.DEFAULT, TransformLevel.EXTENDED, TransformLevel.LAYOUT)

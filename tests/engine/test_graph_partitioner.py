@@ -15,7 +15,6 @@ from ortpkg.errors import CompileError, ExecutionProviderError, KernelNotFoundEr
 from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.graph.shape_inference import infer_types
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
@@ -27,6 +26,7 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
+from ortpkg.shapes.inference import infer_types
 from tests.engine.plan_factories import fake_kernel
 from tests.session.conftest import model_of
 

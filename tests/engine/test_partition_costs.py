@@ -7,7 +7,7 @@ import pytest
 
 from ortpkg.engine.partition_costs import operation_count
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.graph.shape_inference import infer_types
+from ortpkg.shapes.inference import infer_types
 
 SIZES = "float[2,3] x, float[3,5] w, float[5,3] t, float[2,4,8,8] image, float[6,2,3,3] kernel, float[6] bias"
 

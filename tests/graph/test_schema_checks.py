@@ -116,3 +116,12 @@ def test_functions_that_call_each_other_in_pairs_are_refused_before_they_fill_me
         InvalidGraphError, match=r"calls 'F30': the model has more than 200000 nodes, functions inlined"
     ):
         load_model(parse(text))
+
+
+@pytest.mark.parametrize("equation", ["j......", "ij,jk->i..k", "i\u00dfj", "i->j->k", "i;j"])
+def test_refuses_einsum_equations_that_are_none(equation: str) -> None:
+    proto = parse("g (float[2, 2] x) => (y) { [n1] y = Einsum (x) }")
+    proto.graph.node[0].attribute.append(onnx.helper.make_attribute("equation", equation))
+
+    with pytest.raises(InvalidGraphError, match="Einsum node 'n1' has the equation"):
+        load_model(proto)

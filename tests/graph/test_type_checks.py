@@ -6,9 +6,9 @@ import pytest
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.graph.shape_inference import infer_types
 from ortpkg.graph.type_checks import verify_types
 from ortpkg.session.inference_session import InferenceSession
+from ortpkg.shapes.inference import infer_types
 from tests.graph.model_factories import parse
 
 INPUTS = "float[2] x, int64[2] i, double[2] d, bool c, string[2] s, float[1, 1, 4] f3, double[1, 1, 1] w3"

@@ -16,7 +16,6 @@ from ortpkg.engine.transformers.constant_node_to_initializer import CONSTANT_NOD
 from ortpkg.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
 from ortpkg.engine.transformers.conv_batch_normalization_fusion import CONV_BATCH_NORMALIZATION_FUSION
 from ortpkg.engine.transformers.dequantize_gather_fusion import DEQUANTIZE_GATHER_FUSION
-from ortpkg.engine.transformers.dimension_unification import DIMENSION_UNIFICATION
 from ortpkg.engine.transformers.dropout_elimination import DROPOUT_ELIMINATION
 from ortpkg.engine.transformers.dynamic_quantize_matmul_fusion import DYNAMIC_QUANTIZE_MATMUL_FUSION
 from ortpkg.engine.transformers.gelu_fusion import GELU_FUSION
@@ -80,7 +79,6 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
         UNUSED_REMOVAL,
     ),
     TransformLevel.EXTENDED: (
-        DIMENSION_UNIFICATION,
         RuleDriver("qdq-eliminations", [QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE]),
         RuleDriver(
             "qdq-fusions",

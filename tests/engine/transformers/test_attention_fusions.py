@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from ortpkg.engine.transformers.attention_fusion import ATTENTION_FUSION
-from ortpkg.engine.transformers.dimension_unification import DIMENSION_UNIFICATION
 from ortpkg.engine.transformers.packed_attention_fusion import PACKED_ATTENTION_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import TransformContext
-from ortpkg.graph.graph import Graph
 from tests.engine.transformers.transformation import (
     EVERY_KERNEL,
     apply,
@@ -57,10 +55,6 @@ def weights(*texts: str) -> dict[str, Any]:
 
 def graph(body: str, outputs: str = "float[2, 5, 6] y") -> str:
     return f"g ({INPUTS}) => ({outputs}) {{ {body} }}"
-
-
-def unify_dimensions(graph: Graph) -> None:
-    DIMENSION_UNIFICATION.apply(graph, EVERY_KERNEL)
 
 
 def attention(scores: str = SCALED, masked: str = "w = Softmax(s)", split: str = SPLIT, join: str = JOIN) -> str:
@@ -134,7 +128,7 @@ def test_open_lengths_are_followed_through_the_splits(masked: bool) -> None:
     arrays = weights(core) | {"heads": np.array([0, -1, 3, 2]), "joined": np.array([0, -1, 6])}
     inputs = "float[B, S, 6] q, float[B, S, 6] k, float[B, S, 6] v, float[B, 1, 1, S] m"
     text = f"g ({inputs}) => (float[B, T, 6] y) {{ {core} }}"
-    graph = apply(RULE, text, arrays, EVERY_KERNEL, prepare=unify_dimensions)
+    graph = apply(RULE, text, arrays, EVERY_KERNEL)
     (fused,) = graph.nodes
     assert fused.op_type == "MultiHeadAttention"
     assert fused.inputs == (("q", "k", "v", "", "", "m") if masked else ("q", "k", "v"))

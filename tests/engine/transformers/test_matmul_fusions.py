@@ -17,7 +17,7 @@ from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.sum_to_add import SUM_TO_ADD
 from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.graph.shape_inference import infer_types
+from ortpkg.shapes.inference import infer_types
 from tests.engine.transformers.transformation import (
     EVERY_KERNEL,
     assert_becomes,

@@ -19,7 +19,7 @@ from ortpkg.graph.graph_checks import check_consistency
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import to_model_proto
-from ortpkg.graph.shape_inference import infer_types
+from ortpkg.shapes.inference import infer_types
 from tests.engine.transformers.transformation import (
     apply,
     assert_becomes,

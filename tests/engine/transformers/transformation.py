@@ -21,11 +21,11 @@ from ortpkg.graph.graph_checks import check_consistency, verify_graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import to_model_proto
-from ortpkg.graph.shape_inference import infer_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import element_type_of
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
+from ortpkg.shapes.inference import infer_types
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
 _RANDOM_SEED = 7

@@ -1,0 +1,332 @@
+"""Fills in the types of a graph's values, by this package's functions, from inputs and constants to outputs.
+
+Sizes are expressions over the symbols of the model's inputs while inference runs; a graph's types then hold their text,
+so that equal sizes have equal names. Sub-graphs are inferred where their node is. One node whose inputs do not fit each
+other leaves its own outputs open, and no more.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.graph import Graph, Initializer, Node
+from ortpkg.graph.model import Model
+from ortpkg.graph.topology import all_graphs, topological_order
+from ortpkg.graph.types import (
+    Dimension,
+    ElementType,
+    OptionalType,
+    SequenceType,
+    Shape,
+    SparseTensorType,
+    TensorType,
+    ValueType,
+)
+from ortpkg.shapes.custom_operators import find_custom_inference
+from ortpkg.shapes.expressions import Expression, Size, TooLargeError, symbol
+from ortpkg.shapes.knowledge import (
+    MOST_ELEMENTS,
+    Knowledge,
+    KnownOptional,
+    KnownOther,
+    KnownSequence,
+    KnownTensor,
+    Sizes,
+    type_of,
+)
+from ortpkg.shapes.operator_inference import find_inference
+from ortpkg.shapes.output_types import output_by_definition
+from ortpkg.shapes.shape_context import ShapeContext, ShapeError, constant_knowledge
+
+_log = logging.getLogger(__name__)
+
+#: How often inference may go through nodes of sub-graphs: loops in loops are gone through again until nothing changes.
+_VISITS_PER_NODE = 16
+_FEWEST_VISITS = 1000
+
+
+def types_are_known(model: Model, *, with_sizes: bool) -> bool:
+    """Whether inference has nothing to add: every node's output has a type, ``with_sizes`` one without unknown ones."""
+    for graph in all_graphs(model.graph):
+        for node in graph.nodes:
+            for output in node.outputs:
+                known = graph.types.get(output)
+                if output and (known is None or (with_sizes and not _is_static(known))):
+                    return False
+    return True
+
+
+def _is_static(known: ValueType) -> bool:
+    return isinstance(known, TensorType) and known.is_static
+
+
+def dimension_names(graph: Graph) -> list[str]:
+    """Names of symbolic dimensions that the model declares, each once."""
+    found: dict[str, None] = {}
+    for current in all_graphs(graph):
+        for value_type in current.types.values():
+            found |= dict.fromkeys(name for name in _shape_of(value_type) or () if isinstance(name, str))
+    return list(found)
+
+
+def infer_types(model: Model) -> None:
+    """Fills ``graph.types`` of the main graph and of all sub-graphs.
+
+    What a model declares is kept where inference says nothing, and for the names of its outputs' dimensions. Where a
+    declared dimension and an inferred one differ, neither is believed.
+
+    Raises InvalidGraphError where a declared element type or kind contradicts what the node makes.
+    """
+    infer_sizes(model)
+
+
+def infer_sizes(model: Model) -> Mapping[str, Knowledge]:
+    """What is known of the main graph's values, sizes as expressions over the symbols of its inputs.
+
+    Fills ``graph.types`` and raises as :func:`infer_types` does.
+    """
+    for graph in all_graphs(model.graph):
+        for name, initializer in graph.initializers.items():
+            graph.types.setdefault(name, TensorType(initializer.element_type, initializer.shape))
+    return _Inference(model.graph).run()
+
+
+class _Scope:
+    """What is known of the values of one graph, with the graphs around it."""
+
+    def __init__(self, graph: Graph, outer: _Scope | None) -> None:
+        self.graph = graph
+        self.outer = outer
+        self.values: dict[str, Knowledge] = {}
+
+    def find(self, name: str) -> Knowledge | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            found = scope.values.get(name)
+            if found is not None:
+                return found
+            if scope.graph.defines(name):
+                return None
+            scope = scope.outer
+        return None
+
+
+class _Inference:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._declared = {
+            name for value in graph.inputs for name in _shape_of(graph.types.get(value)) or () if isinstance(name, str)
+        }
+        self._taken = frozenset(dimension_names(graph))
+        self._count = 0
+        self._visits_left = _VISITS_PER_NODE * sum(map(len, all_graphs(graph))) + _FEWEST_VISITS
+        self._scopes: dict[int, _Scope] = {}
+
+    def run(self) -> Mapping[str, Knowledge]:
+        scope = _Scope(self._graph, None)
+        for name in self._graph.inputs:
+            self._set(scope, name, self._declared_knowledge(self._graph.types.get(name)))
+        self._infer_graph(scope)
+        for each in self._scopes.values():
+            self._write_types(each)
+        return scope.values
+
+    # --- graphs ------------------------------------------------------------------------------------------------------
+
+    def _infer_graph(self, scope: _Scope) -> list[Knowledge | None]:
+        graph = scope.graph
+        self._scopes[id(graph)] = scope
+        for name, initializer in graph.initializers.items():
+            if not graph.is_input(name):
+                scope.values[name] = constant_knowledge(initializer)
+        for index in topological_order(graph):
+            self._infer_node(scope, graph.node(index))
+        return [scope.find(name) for name in graph.outputs]
+
+    def _infer_subgraph(
+        self, outer: _Scope, graph: Graph, inputs: Sequence[Knowledge | None]
+    ) -> list[Knowledge | None]:
+        scope = _Scope(graph, outer)
+        self._visits_left -= len(graph) + 1
+        if self._visits_left < 0:
+            return self._give_up(scope)
+        for index, name in enumerate(graph.inputs):
+            given = inputs[index] if index < len(inputs) else None
+            declared = self._declared_knowledge(graph.types.get(name))
+            self._set(scope, name, declared if given is None else given)
+        return self._infer_graph(scope)
+
+    def _give_up(self, scope: _Scope) -> list[Knowledge | None]:
+        """Forgets what earlier rounds found in a sub-graph, and says nothing of what it makes."""
+        for graph in all_graphs(scope.graph):
+            self._scopes.pop(id(graph), None)
+        return [None] * len(scope.graph.outputs)
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def _infer_node(self, scope: _Scope, node: Node) -> None:
+        inputs = [scope.find(name) if name else None for name in node.inputs]
+        made = self._made(scope, node, inputs)
+        for slot, name in enumerate(node.outputs):
+            if name:
+                known = _with_type(made.get(slot), output_by_definition(node, slot, inputs))
+                declared = scope.graph.types.get(name)
+                self._set(scope, name, self._reconciled(name, node, known, declared))
+
+    def _made(self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]) -> dict[int, Knowledge]:
+        function = find_inference(node.domain, node.op_type) or find_custom_inference(node)
+        if function is None:
+            return {}
+        try:
+            context = self._context(scope, node, inputs)
+            function(context)
+        except TooLargeError:
+            context = self._context(scope, node, [self._simple(known) for known in inputs])
+            try:
+                function(context)
+            except (TooLargeError, ShapeError):
+                return {}
+        except ShapeError as error:
+            _log.info("shapes of %s: %s", node, quoted(error))
+            return {}
+        return context.made
+
+    def _context(self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]) -> ShapeContext:
+        def constants(name: str) -> npt.NDArray[Any] | None:
+            found = scope.graph.constant(name) or _constant_node_value(scope, name)
+            return found.numpy() if found is not None and math.prod(found.shape) <= MOST_ELEMENTS else None
+
+        return ShapeContext(
+            node,
+            inputs,
+            constants=constants,
+            new_size=self._new_size,
+            infer_subgraph=lambda graph, given: self._infer_subgraph(scope, graph, given),
+        )
+
+    def _new_size(self) -> Expression:
+        while (name := f"unk__{self._count}") in self._taken:
+            self._count += 1
+        self._count += 1
+        return symbol(name, is_anonymous=True)
+
+    def _simple(self, known: Knowledge | None) -> Knowledge | None:
+        """The same with new symbols for large expressions."""
+        if not isinstance(known, KnownTensor) or known.shape is None:
+            return known
+        shape = tuple(size if isinstance(size, int) or size.symbol else self._new_size() for size in known.shape)
+        return KnownTensor(known.element_type, shape)
+
+    @staticmethod
+    def _set(scope: _Scope, name: str, known: Knowledge | None) -> None:
+        if known is not None:
+            scope.values[name] = known
+
+    # --- what the model declares -------------------------------------------------------------------------------------
+
+    def _declared_knowledge(self, declared: ValueType | None) -> Knowledge | None:
+        if isinstance(declared, TensorType | SparseTensorType):
+            shape = None if declared.shape is None else tuple(map(self._declared_size, declared.shape))
+            return KnownTensor(declared.element_type, shape, is_sparse=isinstance(declared, SparseTensorType))
+        if isinstance(declared, SequenceType):
+            return KnownSequence(self._declared_knowledge(declared.element))
+        if isinstance(declared, OptionalType):
+            return KnownOptional(self._declared_knowledge(declared.element))
+        return None if declared is None else KnownOther(declared)
+
+    def _declared_size(self, dimension: Dimension) -> Size:
+        if isinstance(dimension, int):
+            return dimension
+        return self._new_size() if dimension is None else symbol(dimension)
+
+    def _reconciled(
+        self, name: str, node: Node, inferred: Knowledge | None, declared: ValueType | None
+    ) -> Knowledge | None:
+        """What holds of a value that the model declares and a node makes."""
+        if declared is None or inferred is None:
+            return self._declared_knowledge(declared) if inferred is None else inferred
+        made = type_of(inferred, self._dimension)
+        if made is not None and str(declared) != str(made):
+            raise InvalidGraphError(
+                f"{quoted(name)} is declared as {declared}, but {node} makes a {made}", node_name=node.name
+            )
+        if isinstance(inferred, KnownTensor) and isinstance(declared, TensorType):
+            return KnownTensor(
+                inferred.element_type if made is not None else declared.element_type,
+                self._reconciled_shape(inferred.shape, declared.shape),
+                inferred.elements,
+            )
+        return inferred if made is not None else self._declared_knowledge(declared)
+
+    def _reconciled_shape(self, inferred: Sizes | None, declared: Shape | None) -> Sizes | None:
+        if inferred is None:
+            return None if declared is None else tuple(map(self._declared_size, declared))
+        if declared is None:
+            return inferred
+        if len(inferred) != len(declared):
+            return None
+        return tuple(
+            size if not isinstance(said, int) or size == said else (self._new_size() if isinstance(size, int) else said)
+            for size, said in zip(inferred, declared, strict=True)
+        )
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    def _write_types(self, scope: _Scope) -> None:
+        graph = scope.graph
+        for name, known in scope.values.items():
+            if graph.producer_of(name) is None and name in graph.types:
+                continue
+            made = type_of(known, self._dimension)
+            if made is not None:
+                graph.set_type(name, _with_names(made, graph.types.get(name)) if graph.is_output(name) else made)
+
+    def _dimension(self, size: Size) -> Dimension:
+        if isinstance(size, int):
+            return size
+        text = str(size)
+        return f"({text})" if size.symbol is None and text in self._declared else text
+
+
+def _constant_node_value(scope: _Scope, name: str) -> Initializer | None:
+    """The tensor of the Constant node that makes a value of this graph."""
+    producer = scope.graph.producer_of(name)
+    return producer.attribute("value") if producer is not None and producer.op_type == "Constant" else None
+
+
+def _shape_of(value_type: ValueType | None) -> Shape | None:
+    return value_type.shape if isinstance(value_type, TensorType | SparseTensorType) else None
+
+
+def _with_type(known: Knowledge | None, by_definition: Knowledge | None) -> Knowledge | None:
+    """``known`` with the element type of the operator's definition, where its function said none."""
+    if known is None:
+        return by_definition
+    if isinstance(known, KnownTensor) and known.element_type is ElementType.UNDEFINED:
+        if isinstance(by_definition, KnownTensor):
+            elements = known.elements if by_definition.element_type in _FOLLOWED else None
+            return KnownTensor(by_definition.element_type, known.shape, elements)
+        return known
+    return known
+
+
+_FOLLOWED = frozenset({ElementType.INT64, ElementType.INT32, ElementType.BOOL})
+
+
+def _with_names(made: ValueType, declared: ValueType | None) -> ValueType:
+    """An output's dimensions keep the names that the model gives them."""
+    own, said = _shape_of(made), _shape_of(declared)
+    if not isinstance(made, TensorType) or own is None or said is None or len(own) != len(said):
+        return made
+    pairs = zip(own, said, strict=True)
+    return TensorType(made.element_type, tuple(_named(*pair) for pair in pairs))
+
+
+def _named(own: Dimension, said: Dimension) -> Dimension:
+    return said if isinstance(said, str) and not isinstance(own, int) else own
