@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 
@@ -29,6 +30,16 @@ def verify_replaceable(path: Path, flag: str, kind: OutputKind) -> None:
         raise UsageError(
             f"{flag} {quoted(path)} is there already and is not {kind.value}: name another file, or delete it first"
         )
+
+
+def verify_reads_no(path: Path, flag: str, read: Iterable[Path]) -> None:
+    """Raises UsageError where ``path`` is one of the files that the command reads."""
+    try:
+        is_read = path.exists() and any(each.exists() and path.samefile(each) for each in read)
+    except OSError:
+        return  # reading it says why it cannot be read
+    if is_read:
+        raise UsageError(f"{flag} {quoted(path)} would replace what the command reads: name another file")
 
 
 def _is_of(path: Path, kind: OutputKind) -> bool:

@@ -37,6 +37,17 @@ def test_what_the_command_wrote_is_written_anew(name: str, ortpkg: RunCommand, t
     assert path.stat().st_size > 100
 
 
+def test_the_inputs_of_a_run_stay(ortpkg: RunCommand, tmp_path: Path) -> None:
+    """They are arrays in npz files, as outputs are."""
+    inputs = tmp_path / "inputs.npz"
+    assert ortpkg("run", MODEL, "--random", "--backend", "embedded", "-o", inputs).code == 0
+    content = inputs.read_bytes()
+    done = ortpkg("run", MODEL, "--input", f"image={inputs}", "--backend", "embedded", "-o", inputs)
+
+    assert (done.code, inputs.read_bytes() == content) == (2, True)
+    assert "would replace what the command reads" in done.err
+
+
 def _packed(ortpkg: RunCommand, folder: Path) -> bytes:
     assert ortpkg("pack", DIGITS, "-o", folder / "digits.ortpkg").code == 0
     content = (folder / "digits.ortpkg").read_bytes()
