@@ -92,6 +92,8 @@ def command(
     if as_json:
         output.json("plan", _plan_json(plan))
         return ExitCode.DONE
+    if backend is None and ep is None:
+        output.note("planned by the embedded engine; --backend auto plans what run would take")
     print_policies(plan, output)
     _print_partitions(plan, output)
     for graph in _with_subgraphs(plan.graph):

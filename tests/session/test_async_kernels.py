@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -142,6 +143,30 @@ def test_what_an_asynchronous_node_reads_stays_until_it_is_done(shape: str, patt
     for _ in range(3):
         is_over.clear()
         np.testing.assert_allclose(run(state), np.exp(np.tanh(X)) - np.cos(np.sin(X)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.requirement("D07")
+@pytest.mark.requirement("M09")
+def test_what_nobody_reads_any_more_is_gone_while_an_asynchronous_node_is_under_way() -> None:
+    is_over, made, alive = threading.Event(), list[weakref.ref[np.ndarray]](), list[bool]()
+
+    def exp(inputs: Sequence[Any]) -> list[Any]:
+        wait_for(is_over)
+        return [np.exp(inputs[0])]
+
+    def neg(inputs: Sequence[Any]) -> list[Any]:
+        alive.extend(each() is not None for each in made)
+        fresh = -inputs[0]
+        made.append(weakref.ref(fresh))
+        if len(made) == 2:
+            is_over.set()
+        return [fresh]
+
+    text = f"""g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] y) {{
+        a = Exp(x) b = Neg(x) c = Sin(b) d = Cos(c) e = Neg(d) y = Add(a, e) }}"""
+    providers = (Fusing("Exp", in_background(exp), is_async=True), Fusing("Neg", neg))
+    run(state_of(text, *providers, enable_mem_pattern=False, enable_mem_reuse=False))
+    assert alive == [False]
 
 
 @pytest.mark.requirement("D07")

@@ -84,7 +84,8 @@ def test_with_a_memory_pattern_values_lie_in_one_block_and_without_it_in_memory_
 
 @pytest.mark.requirement("M18")
 @pytest.mark.requirement("M09")
-def test_a_value_is_gone_once_its_last_reader_has_run() -> None:
+@pytest.mark.parametrize("mode", ExecutionMode)
+def test_a_value_is_gone_once_its_last_reader_has_run(mode: ExecutionMode) -> None:
     made: list[weakref.ref[np.ndarray]] = []
     alive: list[bool] = []
 
@@ -95,7 +96,8 @@ def test_a_value_is_gone_once_its_last_reader_has_run() -> None:
         return fresh
 
     with looking(look):
-        session_of(LONG, enable_mem_pattern=False, enable_mem_reuse=False).run(None, feeds())
+        settings = {"enable_mem_pattern": False, "enable_mem_reuse": False, "execution_mode": mode}
+        session_of(LONG, **settings).run(None, feeds())
     assert alive == [False]
 
 
