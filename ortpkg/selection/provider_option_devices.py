@@ -1,7 +1,8 @@
 """Which device types a variant's provider options ask for (requirement K09). Text in, types out.
 
-Sources: OpenVINO's ``device_type`` ("NPU", "GPU.1", "AUTO", "HETERO:GPU,CPU", "MULTI:NPU,GPU", "BATCH:GPU", and with a
-precision as old releases wrote it, "CPU_FP32"); QNN's ``backend_type`` ("cpu", "gpu", "htp", where htp is the NPU).
+Sources: OpenVINO's ``device_type`` ("NPU", "GPU.1", "AUTO", "HETERO:GPU,CPU", "MULTI:NPU,GPU", "BATCH:GPU", "AUTO:-CPU"
+for all but one, and with a precision as old releases wrote it, "CPU_FP32"); QNN's ``backend_type`` ("cpu", "gpu",
+"htp", where htp is the NPU).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ortpkg.package.variants import Alike
 _DEVICE_OPTIONS: dict[str, str] = {OPENVINO_EP: "device_type", QNN_EP: "backend_type"}
 _OPENVINO_DEVICE = re.compile(r"(CPU|GPU|NPU)(\.[0-9]+)*(\([0-9]+\))?(_FP32|_FP16|_U8)?")
 _ORDINAL = re.compile(r"(?:CPU|GPU|NPU)\.[0-9]+", re.IGNORECASE)
+_OPENVINO_MODES = ("AUTO", "HETERO", "MULTI", "BATCH")
 _QNN_BACKENDS = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "htp": DeviceType.NPU}
 
 
@@ -37,9 +39,17 @@ def wished_device_option(wished: Mapping[str, Mapping[str, str]], ep_device: EpD
 
 
 def names_other_ordinal(key: str, value: str, ep_device: EpDevice) -> bool:
-    """Whether the option names one device by its number ("GPU.1"), and ``ep_device`` is another of the same type."""
-    own = ep_device.ep_options.get(key, "")
-    return bool(_ORDINAL.fullmatch(value) and own) and value.upper() != (own if "." in own else f"{own}.0").upper()
+    """Whether the option names another device of the type by number ("GPU.1"), or excludes this one ("AUTO:-GPU.1").
+
+    A device without a number is the first of its type.
+    """
+    own = ep_device.ep_options.get(key, "").upper()
+    if not own:
+        return False
+    numbered = own if "." in own else f"{own}.0"
+    if _ORDINAL.fullmatch(value):
+        return value.upper() != numbered
+    return f"-{numbered}" in _listed(value)
 
 
 def ep_of_option(key: str) -> str | None:
@@ -57,20 +67,40 @@ def _device_option_in(options: Mapping[str, Any], ep: str | None) -> tuple[str, 
 def named_device_types(key: str, value: str) -> frozenset[DeviceType] | None:
     """The device types that the option allows; None where it leaves the choice open, or says nothing that is known.
 
+    A list allows what it names, or else all types, but for those that it excludes ("AUTO:-CPU"). A device that is
+    excluded by its number leaves others of its type.
+
     >>> sorted(named_device_types("device_type", "HETERO:GPU.1,CPU") or ())
     [<DeviceType.CPU: 'cpu'>, <DeviceType.GPU: 'gpu'>]
     """
     if key == "backend_type":
         backend = _QNN_BACKENDS.get(value.strip().lower())
         return None if backend is None else frozenset({backend})
-    mode, _, listed = value.strip().upper().rpartition(":")
-    if mode not in {"", "AUTO", "HETERO", "MULTI", "BATCH"} or (not mode and listed in {"AUTO", "HETERO", "MULTI"}):
-        return None
-    found = set()
-    for text in listed.split(","):
-        device = _OPENVINO_DEVICE.fullmatch(text.strip().removeprefix("-"))
-        # "AUTO:-CPU" excludes a device: what remains is open.
-        if device is None or text.strip().startswith("-"):
+    mode = value.upper().rpartition(":")[0].strip()
+    named, excluded = set(), set()
+    for text in _listed(value):
+        device = _OPENVINO_DEVICE.fullmatch(text.removeprefix("-"))
+        if device is None or mode not in {"", *_OPENVINO_MODES} or (not mode and text.startswith("-")):
             return None
-        found.add(DeviceType(device[1].lower()))
-    return frozenset(found)
+        kind = DeviceType(device[1].lower())
+        if not text.startswith("-"):
+            named.add(kind)
+        elif device[2] is None:
+            excluded.add(kind)
+    return frozenset((named or set(DeviceType)) - excluded)
+
+
+def unknown_devices(value: str) -> list[str]:
+    """What OpenVINO's ``device_type`` names that is no device of it, nor a way to use several."""
+    modes = [each.strip() for each in value.upper().split(":")[:-1]]
+    found = [each for each in modes if each not in _OPENVINO_MODES]
+    for text in _listed(value):
+        name = text.removeprefix("-") if modes else text
+        if name and name not in _OPENVINO_MODES and not _OPENVINO_DEVICE.fullmatch(name):
+            found.append(name)
+    return found
+
+
+def _listed(value: str) -> list[str]:
+    """The devices of a list, as OpenVINO writes them; those that it excludes begin with "-"."""
+    return [text.strip() for text in value.upper().rpartition(":")[2].split(",")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package.frozen import EMPTY, FrozenMapping
-from ortpkg.selection.provider_option_devices import ep_of_option
+from ortpkg.selection.provider_option_devices import ep_of_option, unknown_devices
 from ortpkg.selection.wishes import ep_named
 
 #: Options of one EP, or EP → its options.
@@ -25,7 +26,8 @@ def provider_options_by_ep(
         ep: the only EP that the caller wants, by its full name.
         named: see :func:`~ortpkg.selection.wishes.ep_named`.
 
-    Raises UsageError where it cannot be told whose options they are, or a value is none.
+    Raises UsageError where it cannot be told whose options they are, a value is none, or OpenVINO's ``device_type``
+    names a device that OpenVINO does not know. Other options and their values are for the EP to judge.
     """
     if not wished:
         return EMPTY
@@ -40,7 +42,8 @@ def provider_options_by_ep(
     if ep is None and len(told) != 1:
         keys = ", ".join(map(quoted, wished))
         raise UsageError(f"whose options are {keys}? name the execution provider too, by ep (--ep)")
-    return FrozenMapping({ep or told.pop(): _texts(wished)})
+    own = ep or told.pop()
+    return FrozenMapping({own: _options_of(own, wished)})
 
 
 def _by_full_name(nested: Mapping[Any, Mapping[Any, Any]], named: Collection[str]) -> FrozenMapping[FrozenMapping[str]]:
@@ -51,8 +54,20 @@ def _by_full_name(nested: Mapping[Any, Mapping[Any, Any]], named: Collection[str
         ep_name = ep_named(name, named)
         if ep_name in found:
             raise UsageError(f"provider options name {ep_name} twice; write all its options at one name")
-        found[ep_name] = _texts(options)
+        found[ep_name] = _options_of(ep_name, options)
     return FrozenMapping(found)
+
+
+def _options_of(ep_name: str, options: Mapping[Any, Any]) -> FrozenMapping[str]:
+    found = _texts(options)
+    unknown = unknown_devices(found.get("device_type", "")) if ep_name == OPENVINO_EP else []
+    if unknown:
+        names = ", ".join(map(quoted, unknown))
+        raise UsageError(
+            f"the provider option device_type={quoted(found['device_type'])} names {names}, which OpenVINO does not "
+            f"know; write CPU, GPU, NPU, GPU.1, AUTO, or a list such as AUTO:GPU,CPU, HETERO:NPU,CPU or AUTO:-CPU"
+        )
+    return found
 
 
 def _texts(options: Mapping[Any, Any]) -> FrozenMapping[str]:

@@ -99,6 +99,38 @@ def test_a_numbered_device_is_that_one() -> None:
 
 
 @pytest.mark.requirement("K09")
+@pytest.mark.parametrize(
+    ("value", "eligible"),
+    [
+        ("AUTO:-NPU", {("gpu", "GPU.0"), ("gpu", "GPU.1"), ("any", "GPU.0"), ("any", "GPU.1")}),
+        ("AUTO:-GPU", {("npu", "NPU"), ("any", "NPU")}),
+        ("AUTO:GPU,-NPU", {("gpu", "GPU.0"), ("gpu", "GPU.1"), ("any", "GPU.0"), ("any", "GPU.1")}),
+        ("AUTO:-GPU.1,-NPU", {("gpu", "GPU.0"), ("any", "GPU.0")}),
+    ],
+)
+def test_nothing_runs_on_a_device_that_a_list_excludes(value: str, eligible: set[tuple[str, str]]) -> None:
+    variants = [variant(name, OPENVINO, name) for name in ("npu", "gpu", "cpu")]
+    selection = select(*variants, variant("any", OPENVINO), provider_options={"device_type": value})
+
+    found = {
+        (each.variant.name, each.ep_device.ep_options["device_type"])
+        for each in selection.verdicts
+        if each.is_eligible and each.ep_device is not None
+    }
+    assert found == eligible
+
+
+@pytest.mark.requirement("K09")
+@pytest.mark.parametrize(
+    ("value", "names"), [("XPU", "'XPU'"), ("AUTO:GPU,-xpu", "'XPU'"), ("OTHER:GPU", "'OTHER'"), ("-CPU", "'-CPU'")]
+)
+def test_a_device_that_openvino_does_not_know_is_told(value: str, names: str) -> None:
+    with pytest.raises(UsageError, match=f"names {names}, which OpenVINO does not know; write CPU, GPU, NPU, "):
+        select(variant("any", OPENVINO), provider_options={"device_type": value})
+    assert select(variant("cpu", CPU), provider_options={"cpu": {"device_type": value}}).best is not None
+
+
+@pytest.mark.requirement("K09")
 def test_options_of_one_ep_say_nothing_of_another() -> None:
     cpu, qnn = variant("cpu", CPU), variant("qnn", QNN)
     assert select(cpu, provider_options={"device_type": "NPU"}).best is not None
