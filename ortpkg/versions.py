@@ -7,6 +7,7 @@ only where two texts differ.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ def is_same_version(first: str, second: str) -> bool:
     return left is not None and left == right
 
 
+def are_same_versions(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether each of some texts means the same version as the one in its place: of an EP and its driver, say."""
+    return len(first) == len(second) and all(map(is_same_version, first, second))
+
+
 def is_same_minor(first: str, second: str) -> bool:
     """Whether two versions have the same major and minor number; no version has that of another text."""
     left, right = parse_version(first), parse_version(second)
@@ -57,8 +63,11 @@ def is_within_release(version: str, release: str) -> bool:
     >>> is_within_release("2026.4.1-22982-e213a147257", "2026.4"), is_within_release("2026.41", "2026.4")
     (True, False)
     """
-    found, stated = release_of(version).split("."), release_of(release).split(".")
-    return bool(stated[0]) and found[: len(stated)] == stated
+    found, stated = parse_version(release_of(version)), parse_version(release_of(release))
+    if found is None or stated is None:
+        return False
+    wanted = len(stated.release)
+    return (*found.release, *[0] * wanted)[:wanted] == stated.release
 
 
 def is_outside(version: str, requirement: str) -> bool:

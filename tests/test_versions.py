@@ -8,7 +8,7 @@ from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.providers.compatibility_info import rate_compatibility
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor, find_mismatch
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.versions import is_outside, is_same_minor, is_same_version, release_of, requirement_name
+from ortpkg.versions import is_outside, is_same_minor, is_same_version, is_within_release, release_of, requirement_name
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,23 @@ def test_a_release_is_found_in_the_words_of_an_sdk() -> None:
     assert release_of("onnxruntime 1.31.1") == "1.31.1"
     assert release_of("2026.4.1-22982-e213a147257") == "2026.4.1"
     assert release_of("none") == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "is_within"),
+    [
+        ("1.31", "1.31.0", True),
+        ("1.31.0", "1.31", True),
+        ("2026.4.1-22982-e213a147257", "2026.04", True),
+        ("2026.41", "2026.4", False),
+        ("1.31", "1.31.1", False),
+        ("1.31", "", False),
+        ("", "1.31", False),
+        ("", "", False),
+    ],
+)
+def test_a_version_is_within_a_release_however_it_is_written(version: str, release: str, *, is_within: bool) -> None:
+    assert is_within_release(version, release) is is_within
 
 
 def test_what_a_requirement_allows() -> None:

@@ -15,6 +15,7 @@ from functools import cache
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.version import __version__
+from ortpkg.versions import are_same_versions
 
 Fingerprint = Mapping[str, str]
 
@@ -31,6 +32,8 @@ _LIBRARIES = ("numpy", "onnx")
 _EP = "EP "
 #: What says which machine it is; what else differs is a change of the same machine.
 _IDENTITY = ("operating system", "device ", "microarchitecture")
+#: What is a version, or words and a version ("i915 6.1").
+_VERSIONS = ("version of ", "release of ", "driver of ", _EP)
 _UNKNOWN = "unknown"
 
 
@@ -79,11 +82,14 @@ def fingerprint_text(fingerprint: Fingerprint) -> str:
 def changes(then: Fingerprint, now: Fingerprint) -> tuple[str, ...]:
     """What differs, a phrase each, e.g. "EP OpenVINOExecutionProvider (openvino) was 2025.1, is 2026.4".
 
+    Versions are compared as versions: "1.31" and "1.31.0" are one.
     An EP that was not measured then does not count, nor one that is no longer there: its variants fall for that reason.
     """
     found = []
     for name in sorted({*then, *now}):
-        if then.get(name) == now.get(name) or (name.startswith(_EP) and (name not in then or name not in now)):
+        if name.startswith(_EP) and (name not in then or name not in now):
+            continue
+        if then.get(name) == now.get(name) or (name.startswith(_VERSIONS) and _are_same_words(name, then, now)):
             continue
         found.append(f"{name} was {_shown(then, name)}, is {_shown(now, name)}")
     return tuple(found)
@@ -100,6 +106,10 @@ def nearest(fingerprints: Sequence[Fingerprint], now: Fingerprint) -> int:
         range(len(fingerprints)),
         key=lambda at: (not is_same_machine(fingerprints[at], now), len(changes(fingerprints[at], now)), -at),
     )
+
+
+def _are_same_words(name: str, then: Fingerprint, now: Fingerprint) -> bool:
+    return are_same_versions(then.get(name, "").split(), now.get(name, "").split())
 
 
 def _identity(fingerprint: Fingerprint) -> dict[str, str]:

@@ -40,6 +40,7 @@ from ortpkg.selection.measurements import (
     device_key,
     driver_version_of,
 )
+from ortpkg.versions import are_same_versions
 
 _LOCK_TIMEOUT_S = 10.0
 #: What identifies an entry of any kind: component, variant, EP, backend, device.
@@ -163,7 +164,7 @@ def has_passed_canary(package: PackageInfo, place: EpDevicePlace) -> bool:
     if stored is None or stored.record is None or stored.problem:
         return False
     return any(
-        _place(entry) == place.key and (entry.ep_version, entry.driver_version) == place.versions
+        _place(entry) == place.key and are_same_versions((entry.ep_version, entry.driver_version), place.versions)
         for entry in stored.record.canaries
     )
 
@@ -250,8 +251,8 @@ def _what_is_known(stored: StoredRecord) -> str:
 def _is_in_force(entry: QuarantineEntry, ep_devices: Sequence[EpDevice]) -> bool:
     return any(
         (entry.ep_name, entry.backend) == (each.ep_name, each.backend)
-        and (entry.ep_version, entry.driver_version) == (each.ep_version, driver_version_of(each))
         and entry.device == device_key(each, ep_devices)
+        and are_same_versions((entry.ep_version, entry.driver_version), (each.ep_version, driver_version_of(each)))
         for each in ep_devices
     )
 

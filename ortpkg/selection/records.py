@@ -21,6 +21,7 @@ from ortpkg.selection.measurements import (
     driver_version_of,
 )
 from ortpkg.selection.verdict import ReasonCode
+from ortpkg.versions import are_same_versions
 
 _CAUSES: dict[QuarantineCause, str] = {
     QuarantineCause.CRASH: "crashed",
@@ -148,4 +149,6 @@ def measured_note(measurement: Measurement) -> str:
 
 
 def _is_of(entry: QuarantineEntry, ep_device: EpDevice) -> bool:
-    return (entry.ep_version, entry.driver_version) == (ep_device.ep_version, driver_version_of(ep_device))
+    return are_same_versions(
+        (entry.ep_version, entry.driver_version), (ep_device.ep_version, driver_version_of(ep_device))
+    )

@@ -161,6 +161,36 @@ def test_a_change_makes_measurements_stale_and_is_named(package: PackageInfo, no
     assert found.stale_reason.startswith("measured on 20")
 
 
+def test_a_version_written_differently_is_no_change(package: PackageInfo) -> None:
+    ep = replace(_OPENVINO, ep_version="2026.4.0")
+    same = replace(ep, device=replace(_GPU, metadata={"driver": "xe", "driver_version": "1.0.0"}))
+    machine = replace(_offer().machine, os_version="6.08.1")
+    now = MachineOffer(machine=machine, ep_devices=(same, _EMBEDDED))
+    write_records(package, _offer(), [_measurement("a")])
+    write_quarantine(package, [_entry("b")])
+    passed = place_of("model", "c", _OPENVINO, [_OPENVINO])
+    facts = {name: getattr(passed, name) for name in passed.__dataclass_fields__}
+    write_canary_pass(package, CanaryPass(**facts, recorded_at="2026-01-02T03:04:05+00:00"))
+
+    found = load_records(package, now)
+
+    assert found is not None
+    assert found.stale_reason == ""
+    assert [each.variant_name for each in found.quarantined] == ["b"]
+    assert has_passed_canary(package, place_of("model", "c", same, [same]))
+
+
+def test_a_variable_that_is_no_version_is_compared_as_a_text(
+    package: PackageInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    write_records(package, _offer(), [_measurement("a")])
+    monkeypatch.setenv("OMP_NUM_THREADS", "4.0")
+    found = load_records(package, _offer())
+    assert found is not None
+    assert "variable OMP_NUM_THREADS was 4, is 4.0" in found.stale_reason
+
+
 def test_a_variable_that_steers_the_kernels_makes_them_stale(
     package: PackageInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,7 @@ def test_the_memory_that_an_integrated_device_shares_is_not_its_own(kind: Device
     ("ep_version", "driver_version", "code"),
     [
         ("1.0", "551.2", ReasonCode.QUARANTINED),
+        ("1.0.0", "551.02.0", ReasonCode.QUARANTINED),
         ("1.0", "551.3", ReasonCode.SELECTED),
         ("1.0", "", ReasonCode.SELECTED),
         ("1.1", "551.2", ReasonCode.SELECTED),
