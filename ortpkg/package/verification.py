@@ -105,8 +105,9 @@ def _verify(root: Path, progress: Progress | None) -> VerificationReport:
     except PackageFormatError as error:
         return _unreadable_record(root, error)
     if recorded is None:
-        wrong = asset_differences(root, asset_folders(root), hashed={}, differing=(), progress=progress)
-        return unrecorded_report(root, tuple(wrong))
+        folders = list(asset_folders(root))
+        wrong = asset_differences(root, folders, hashed={}, differing=(), progress=progress)
+        return unrecorded_report(root, tuple(wrong), asset_count=len(folders))
     present = list_files(root)
     hashed = hash_recorded(root, recorded, present, progress=progress)
     record = Record(digests=recorded, document=read_digests_document(root), content=(root / DIGESTS_FILE).read_bytes())
@@ -125,9 +126,19 @@ class Record:
     content: bytes
 
 
-def unrecorded_report(root: Path, wrong: tuple[DigestDifference, ...] = ()) -> VerificationReport:
-    """What there is to say of a package without digests.json; ``wrong``: of its shared assets, which name digests."""
-    what = "nothing but shared assets can be compared" if wrong else "nothing can be compared"
+def unrecorded_report(
+    root: Path, wrong: tuple[DigestDifference, ...] = (), *, asset_count: int = 0
+) -> VerificationReport:
+    """What there is to say of a package without digests.json.
+
+    ``wrong``: of its shared assets, which name digests and so are all that is compared; there are ``asset_count``.
+    """
+    what = "nothing can be compared"
+    if asset_count:
+        assets, digests = f"{asset_count} shared assets", "the digests say that name them"
+        if asset_count == 1:
+            assets, digests = "1 shared asset", "the digest says that names it"
+        what = f"nothing but {assets} can be compared: {f'{len(wrong)} not ' if wrong else ''}as {digests}"
     note = f"unverified: there is no {DIGESTS_FILE}, so {what}"
     return VerificationReport(root=root, is_complete=False, differences=wrong, file_count=0, nbytes=0, notes=(note,))
 

@@ -229,3 +229,22 @@ def test_an_asset_that_leads_out_of_the_package_is_not_read(root: Path, tmp_path
     (root / "digests.json").unlink()
 
     assert verify_package(root).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"weights", "nothing but 1 shared asset can be compared: as the digest says that names it"),
+        (b"others", "nothing but 1 shared asset can be compared: 1 not as the digest says that names it"),
+        (None, "nothing can be compared"),
+    ],
+)
+def test_without_digests_it_says_what_was_compared(root: Path, content: bytes | None, said: str) -> None:
+    (root / "digests.json").unlink()
+    if content is not None:
+        _with_asset(root, content, is_declared=False)
+
+    report = verify_package(root)
+
+    assert report.notes == (f"unverified: there is no digests.json, so {said}",)
+    assert not report.is_complete
