@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.api.model_operators import operator_evidence
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
+from ortpkg.api.wishes import SelectionWishes, VariantWishes, check_wishes
 from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from ortpkg.api.package_verification import Verification
     from ortpkg.api.pipeline_session import PipelineSession
     from ortpkg.api.policy_pipeline import Profile
-    from ortpkg.api.wishes import SelectionWishes, VariantWishes
     from ortpkg.package.samples import SampleSet
     from ortpkg.selection.measurements import CanaryFailure
     from ortpkg.selection.provider_option_wishes import ProviderOptionWishes
+    from ortpkg.session.added_transformers import OwnTransformers
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
 
@@ -68,10 +69,12 @@ class ComponentModel:
 
     def select(self, **wishes: Unpack[SelectionWishes]) -> Selection:
         """See :meth:`ModelPackage.select`."""
+        check_wishes("ComponentModel.select", wishes, SelectionWishes)
         return self._package.select(self.name, **wishes)
 
     def best_variant(self, **wishes: Unpack[SelectionWishes]) -> ModelVariant:
         """See :meth:`ModelPackage.best_variant`."""
+        check_wishes("ComponentModel.best_variant", wishes, SelectionWishes)
         return self._package.best_variant(self.name, **wishes)
 
     def __repr__(self) -> str:
@@ -229,6 +232,7 @@ class ModelPackage:
         device, EP or backend, or a limit that is none, ProfileError for what is no profile. That nothing fits is no
         error: then ``Selection.best`` is None.
         """
+        check_wishes("ModelPackage.select", limits, LimitWishes)
         chosen = self.component(component)
         if variant is not None:
             chosen = _only_variant(chosen, variant)
@@ -306,6 +310,7 @@ class ModelPackage:
 
         Raises NoSuitableVariantError, whose ``selection`` says why each variant fell.
         """
+        check_wishes("ModelPackage.best_variant", wishes, SelectionWishes)
         selection = self.select(component, **wishes)
         if selection.best is None:
             raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
@@ -313,6 +318,7 @@ class ModelPackage:
 
     def best_variants(self, **wishes: Unpack[SelectionWishes]) -> dict[str, ModelVariant]:
         """The best variant of every component, by component name, in execution order."""
+        check_wishes("ModelPackage.best_variants", wishes, SelectionWishes)
         return {component.name: self.best_variant(component.name, **wishes) for component in self.info.components}
 
     def create_session(
@@ -324,16 +330,26 @@ class ModelPackage:
         verify: bool | None = None,
         canary: bool = False,
         isolate: bool = False,
+        transformers: OwnTransformers | None = None,
         **wishes: Unpack[VariantWishes],
     ) -> InferenceSession | PipelineSession:
         """A session on the best variant of the component, or of every component where the package is a pipeline.
 
         A package with several components, or with a pipeline.json, gives a :class:`PipelineSession` unless a component
-        is named, or the package is read by the rules of a release, which knows no pipelines. ``verify`` and ``isolate``
-        are those of :meth:`ModelVariant.create_session`, and so are the errors. With ``canary`` a variant must first
-        load and run a sample in a child process; the best that does is taken
+        is named, or the package is read by the rules of a release, which knows no pipelines. ``verify``,
+        ``isolate`` and ``transformers`` are those of :meth:`ModelVariant.create_session`, and so are the errors. With
+        ``canary`` a variant must first load and run a sample in a child process; the best that does is taken
         (:func:`ortpkg.api.canary.best_variant_by_canary`).
         """
+        check_wishes("ModelPackage.create_session", wishes, VariantWishes)
+        create = partial(
+            ModelVariant.create_session,
+            sess_options=sess_options,
+            backend=backend,
+            verify=verify,
+            isolate=isolate,
+            transformers=transformers,
+        )
         choose: Callable[..., ModelVariant] = self.best_variant
         if canary:
             from ortpkg.api.canary import best_variant_by_canary  # numpy, onnx and what starts children
@@ -345,13 +361,9 @@ class ModelPackage:
             from ortpkg.api.pipeline_session import PipelineSession
 
             chosen = {each.name: choose(each.name, backend=backend, **wishes) for each in self.info.components}
-            sessions = {
-                name: each.create_session(sess_options, backend=backend, verify=verify, isolate=isolate)
-                for name, each in chosen.items()
-            }
+            sessions = {name: create(each) for name, each in chosen.items()}
             return PipelineSession(self.info, sessions)
-        best = choose(component, backend=backend, **wishes)
-        return best.create_session(sess_options, backend=backend, verify=verify, isolate=isolate)
+        return create(choose(component, backend=backend, **wishes))
 
     def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
         """Compares samples.json and the files of ``sample_sets`` with digests.json.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ortpkg.api.package_verification import Verification
     from ortpkg.devices.hardware import EpDevice
     from ortpkg.package.hashing import Progress
+    from ortpkg.session.added_transformers import OwnTransformers
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import RunOptions, SessionOptions
 
@@ -131,6 +132,7 @@ class ModelVariant:
         limits: RunOptions | None = None,
         cache: bool = False,
         threads: int | None = None,
+        transformers: OwnTransformers | None = None,
     ) -> InferenceSession:
         """An inference session for this variant, on the EP device that selection found for it.
 
@@ -147,6 +149,7 @@ class ModelVariant:
             limits: memory and time of runs, and of loading where it is isolated, unless the session options say.
             cache: keep what an EP compiles for later sessions, under the cache directory (``ortpkg cache``).
             threads: how many work within an operator, whatever the package says, unless ``sess_options`` are given.
+            transformers: graph transformers and rewrite rules of your own, see :class:`~ortpkg.InferenceSession`.
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
@@ -163,17 +166,23 @@ class ModelVariant:
         path = self._runnable_path()
         verdict = self.verdict(backend=backend)
         make_options = partial(self._session_options, sess_options, threads)
+        make = partial(
+            self._session,
+            path,
+            verdict,
+            sess_options=sess_options,
+            isolate=isolate,
+            limits=limits,
+            cache=cache,
+            transformers=transformers,
+        )
         if not (verify if verify is not None else self._package.compat is None):
-            return self._session(
-                path, verdict, make_options(), sess_options, isolate=isolate, limits=limits, cache=cache
-            )
+            return make(make_options())
         from ortpkg.api.package_verification import PackageVerifier  # as in verify
 
         verifier = PackageVerifier(self._package)
         self.verification = verifier.verify_variant(self.info)
-        session = self._session(
-            path, verdict, make_options(), sess_options, isolate=isolate, limits=limits, cache=cache
-        )
+        session = make(make_options())
         verifier.verify_again()
         return session
 
@@ -242,6 +251,7 @@ class ModelVariant:
         isolate: bool,
         limits: RunOptions | None,
         cache: bool,
+        transformers: OwnTransformers | None,
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
         from ortpkg.api.context_trust import context_gate
@@ -257,9 +267,16 @@ class ModelVariant:
             options.memory_limit_nbytes = limits.memory_limit_nbytes
         if limits is not None and options.timeout_s is None:
             options.timeout_s = limits.timeout_s
-        gate = context_gate(self.info, trust=self._trust)
+        session = partial(
+            InferenceSession,
+            path,
+            options,
+            check_contexts=context_gate(self.info, trust=self._trust),
+            is_confined=True,
+            transformers=transformers,
+        )
         if verdict.ep_device is None:
-            return InferenceSession(path, options, [CPU_EP], isolate=isolate, check_contexts=gate, is_confined=True)
+            return session([CPU_EP], isolate=isolate)
         provider_options = provider_options_of(
             self.info,
             self._package,
@@ -269,24 +286,8 @@ class ModelVariant:
         ) | self._wished_options(verdict.ep_device)
         state_measured_costs(options, self._package, self.info, verdict.ep_device)
         devices = [(verdict.ep_device, provider_options)]
-        on_cpu = (
-            partial(InferenceSession, path, options, [CPU_EP], check_contexts=gate, is_confined=True)
-            if may_fall_back(sess_options)
-            else None
-        )
-        return session_on(
-            verdict.ep_device,
-            partial(
-                InferenceSession,
-                path,
-                options,
-                ep_devices=devices,
-                isolate=isolate,
-                check_contexts=gate,
-                is_confined=True,
-            ),
-            on_cpu,
-        )
+        on_cpu = partial(session, [CPU_EP]) if may_fall_back(sess_options) else None
+        return session_on(verdict.ep_device, partial(session, ep_devices=devices, isolate=isolate), on_cpu)
 
     def _wished_options(self, ep_device: EpDevice) -> dict[str, str]:
         """What the caller of the selection asked for: his own words, which need no trust."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ortpkg.errors import quoted
+from ortpkg.names import did_you_mean
 from ortpkg.selection.limits import LimitWishes
 
 if TYPE_CHECKING:
@@ -30,3 +32,11 @@ class SelectionWishes(VariantWishes, total=False):
     """What a variant is chosen by."""
 
     backend: str
+
+
+def check_wishes(method: str, wishes: Iterable[str], kind: type[LimitWishes]) -> None:
+    """Raises TypeError, as Python would for ``method``, for a keyword argument that is none of ``kind``."""
+    known = kind.__annotations__
+    for name in wishes:
+        if name not in known:
+            raise TypeError(f"{method}() got an unexpected keyword argument {quoted(name)}{did_you_mean(name, known)}")

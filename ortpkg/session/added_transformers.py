@@ -6,7 +6,7 @@ names it, and a graph whose inputs or outputs it changed is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +15,8 @@ from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, SessionError, printable, quoted
 from ortpkg.graph.graph import Graph
 
+#: Level → a caller's own graph transformers and rewrite rules, in order.
+OwnTransformers = Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]]
 #: Level → what is added to it, in order.
 AddedTransformers = Mapping[TransformLevel, tuple[GraphTransformer, ...]]
 

@@ -17,13 +17,13 @@ import numpy as np
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.engine.provider_answers import end_quietly
 from ortpkg.engine.run_control import RunControl
-from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import EpContextError, ExecutionProviderError, quoted
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.kernels.blas_threads import blas_threads
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
+from ortpkg.session.added_transformers import OwnTransformers
 from ortpkg.session.async_runs import AsyncCallback, AsyncRuns
 from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.feeds import FeedCheck, check_all_are_fed, check_output_names
@@ -50,7 +50,7 @@ class _KeptWishes(TypedDict):
     """What a session is made anew with, whatever its providers are then."""
 
     check_contexts: ContextCheck | None
-    transformers: Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]] | None
+    transformers: OwnTransformers | None
     is_confined: bool
 
 
@@ -68,7 +68,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None,
         isolate: bool = False,
         check_contexts: ContextCheck | None = None,
-        transformers: Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]] | None = None,
+        transformers: OwnTransformers | None = None,
         is_confined: bool = False,
         enable_fallback: bool = True,
         **ignored: Any,

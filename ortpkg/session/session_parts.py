@@ -12,7 +12,6 @@ from pathlib import Path
 
 from ortpkg.engine.direct_run import DirectRun, direct_run_of
 from ortpkg.engine.profiler import Profiler
-from ortpkg.engine.transformers import GraphTransformer, RewriteRule, TransformLevel
 from ortpkg.errors import (
     CancelledError,
     ExecutionProviderError,
@@ -30,7 +29,7 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import COPIES_OF_A_MODEL, LoadLimits
 from ortpkg.providers.mapped_context import MappedContext
 from ortpkg.providers.plugins import Plugin, registered_values
-from ortpkg.session.added_transformers import added_transformers
+from ortpkg.session.added_transformers import OwnTransformers, added_transformers
 from ortpkg.session.cached_session import (
     SessionCaching,
     as_recorded,
@@ -68,7 +67,7 @@ class SessionWishes:
     options: SessionOptions
     request: ProviderRequest
     check_contexts: ContextCheck | None = None
-    transformers: Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]] | None = None
+    transformers: OwnTransformers | None = None
     is_confined: bool = False
 
 

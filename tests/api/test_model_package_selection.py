@@ -332,3 +332,46 @@ def test_options_that_no_device_here_keeps_leave_nothing(digits: ortpkg.ModelPac
     assert selection.best.variant.name == "openvino-gpu"
     with pytest.raises(UsageError, match="goes by execution providers alone"):
         digits.select(policy="onnxruntime-1.31", provider_options={"device_type": "GPU"})
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda package: package.select(frobnicate=1), "ModelPackage.select() got {} 'frobnicate'"),
+        (lambda package: package.best_variant(trust=True), "ModelPackage.best_variant() got {} 'trust'"),
+        (lambda package: package.best_variants(polcy="x"), "ModelPackage.best_variants() got {} 'polcy' (did you mean"),
+        (lambda package: package.create_session(trust=True), "ModelPackage.create_session() got {} 'trust'"),
+        (lambda package: package.component_models[0].select(x=1), "ComponentModel.select() got {} 'x'"),
+        (lambda package: package.component_models[0].best_variant(x=1), "ComponentModel.best_variant() got {} 'x'"),
+    ],
+)
+def test_an_argument_that_there_is_not_is_told_with_the_method_that_was_called(
+    digits: ortpkg.ModelPackage, call: Any, said: str
+) -> None:
+    with pytest.raises(TypeError) as caught:
+        call(digits)
+    assert str(caught.value).startswith(said.format("an unexpected keyword argument"))
+
+
+@pytest.mark.requirement("D03")
+@pytest.mark.parametrize("of_variant", [True, False])
+def test_a_session_of_a_package_takes_graph_transformers_of_the_callers_own(
+    digits: ortpkg.ModelPackage, of_variant: bool
+) -> None:
+    seen = []
+
+    class Recorder:
+        name = "recorder"
+
+        def apply(self, graph: Any, _context: Any) -> int:
+            seen.append(len(graph))
+            return 0
+
+    own = {ortpkg.TransformLevel.LAYOUT: [Recorder()]}
+    wishes: Any = {"ep": "cpu", "backend": "embedded"}
+    if of_variant:
+        session: Any = digits.best_variant(**wishes).create_session(transformers=own)
+    else:
+        session = digits.create_session(**wishes, transformers=own)
+    session.close()
+    assert seen
