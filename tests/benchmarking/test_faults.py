@@ -20,7 +20,7 @@ _OUTCOMES = {
     "memory": "over the limit",
     "wrong": "wrong output",
     "nan": "wrong output",
-    "shape": "wrong output",
+    "shape": "failed",
     "refuse": "fell back",
     "chatter": "measured",
     "none": "measured",
@@ -73,7 +73,7 @@ def test_names_how_a_variant_failed(benched: Benched, fault: str) -> None:
         ("memory", "not measured: over the limit: it held more than 800000000 bytes of memory"),
         ("wrong", "y is off by up to 1"),
         ("nan", "y has NaN or infinity where a number is expected"),
-        ("shape", "y has shape [1, 2] instead of [1, 3]"),
+        ("shape", "it gets from FaultyExecutionProvider 'y' as float32[1, 2]"),
         ("refuse", "FaultyExecutionProvider took no node of it"),
     ],
 )

@@ -53,15 +53,13 @@ def test_a_compiled_variant_has_constraints_of_the_ep_and_is_chosen_and_runs(pac
 
 
 def test_the_name_of_an_ep_that_compiled_a_model_is_no_unknown_name(package: Path, machine: Path) -> None:
-    """ONNX Runtime knows neither ours nor the plug-in's, but both have just compiled."""
+    """ONNX Runtime knows neither ours nor the plug-in's, but both are installed and have just compiled."""
     del machine
     for ep in ("prepack", FAKE):
         told: list[str] = []
         compile_package(package, CompileWishes(ep=ep), notify=told.append)
         assert told == []
-    findings = ortpkg.validate(package)
-    (unknown,) = [each for each in findings if each.rule == "ORT032"]
-    assert FAKE in unknown.message
+    assert "ORT032" not in {each.rule for each in ortpkg.validate(package)}
 
 
 def test_facts_of_the_source_are_kept_and_sizes_are_its_own(package: Path, machine: Path) -> None:
