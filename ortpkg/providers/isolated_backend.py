@@ -92,6 +92,7 @@ def _model_of(request: Message) -> NativeModel:
         inputs=tuple(header["inputs"]),
         outputs=tuple(header["outputs"]),
         config_entries=header.get("config_entries", {}),
+        is_kept=header.get("is_kept", False),
     )
 
 

@@ -182,6 +182,7 @@ def compile_request(model: NativeModel) -> Message:
         "inputs": model.inputs,
         "outputs": model.outputs,
         "config_entries": dict(model.config_entries),
+        "is_kept": model.is_kept,
     }
     return Message(header=header, buffers=[model.data])
 

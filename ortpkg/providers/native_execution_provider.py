@@ -227,7 +227,8 @@ class NativeExecutionProvider(CompilingProvider):
 
     def _compile_claim(self, graph: Graph, nodes: Sequence[Node], fused: FusedNode) -> CompiledModel | ClaimRefusal:
         try:
-            return self._library.compile_model(self._model_of(fused.body))
+            is_kept = self.ep_context.enable or self.ep_context.cache is not None
+            return self._library.compile_model(replace(self._model_of(fused.body), is_kept=is_kept))
         except (LimitExceededError, InvalidSessionOptionError):  # the caller's matter: no other provider mends it
             raise
         except Exception as error:  # noqa: BLE001 - libraries raise what they like

@@ -39,12 +39,14 @@ class NativeModel:
         data: ONNX bytes.
         inputs, outputs: their names, in order.
         config_entries: what the library must know of the session, by ONNX Runtime's keys.
+        is_kept: whether what is compiled of it will be exported: some libraries make that on the way.
     """
 
     data: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     config_entries: Mapping[str, str] = field(default_factory=dict)
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ version know its operators. A wheel's provider compiles the model into one with 
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -106,25 +107,44 @@ class OnnxRuntimeLibrary(NativeLibrary):
             ) from error
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
+        if model.is_kept and self._target is None and self._ep_name == CPU_EP:
+            with contextlib.suppress(Exception):  # whatever it was, it may be the writing
+                session, optimized = self._optimized(model)
+                made = _OnnxRuntimeModel(session, model.inputs, model.outputs, self._ep_name)
+                made.optimized = optimized
+                return made
+        return _OnnxRuntimeModel(
+            self._session(model.data, self._options_of(model)),
+            model.inputs,
+            model.outputs,
+            self._ep_name,
+            self._name_there,
+        )
+
+    def _options_of(self, model: NativeModel) -> Any:
         options = self._session_options()
         for key, value in model.config_entries.items():
             options.add_session_config_entry(key, value)
-        return _OnnxRuntimeModel(
-            self._session(model.data, options), model.inputs, model.outputs, self._ep_name, self._name_there
-        )
+        return options
 
-    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:  # noqa: ARG002
+    def _optimized(self, model: NativeModel) -> tuple[Any, bytes]:
+        """A session, and the model as it optimized it."""
+        with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
+            path = Path(folder) / "optimized.onnx"
+            options = self._options_of(model)
+            options.optimized_model_filepath = str(path)
+            return self._session(model.data, options), path.read_bytes()
+
+    def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
         """The optimized model, or the one that a wheel's provider compiled. NotImplementedError for other providers."""
         if self._target is not None:
             return {_MODEL: self._compiled(model, self._target), **signature_part(model.inputs, model.outputs)}
         if self._ep_name != CPU_EP:
             raise NotImplementedError("contexts of this provider are made by onnxruntime itself")
-        with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
-            path = Path(folder) / "optimized.onnx"
-            options = self._session_options()
-            options.optimized_model_filepath = str(path)
-            self._session(model.data, options)
-            optimized = path.read_bytes()
+        assert isinstance(compiled, _OnnxRuntimeModel)
+        optimized, compiled.optimized = compiled.optimized, None
+        if optimized is None:
+            _, optimized = self._optimized(model)
         return {_MODEL: optimized, **signature_part(model.inputs, model.outputs)}
 
     def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
@@ -228,6 +248,8 @@ class _OnnxRuntimeModel:
         self._name_there = name_there or ep_name
         self._inputs = tuple(inputs)
         self._outputs = list(outputs)
+        #: The model as it was optimized, until it is asked for.
+        self.optimized: bytes | None = None
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         feeds = dict(zip(self._inputs, inputs, strict=True))

@@ -28,8 +28,8 @@ _VALUES = (
     "logid",
     "log_verbosity_level",
 )
-#: Below this, onnxruntime's own lines are asked for; errors are raised, and said once.
-_DEFAULT_SEVERITY = 2
+#: Where these are asked for (verbose, info), so are onnxruntime's own lines; errors are raised, and said once.
+_TALKING_SEVERITIES = range(2)
 _PASSED_ENTRIES = COMPILING_ENTRIES | RUNNING_ENTRIES | {NO_CPU_FALLBACK_ENTRY}
 #: Entries that the session itself obeys, and that it is told by its own options.
 _OWN_PREFIXES = (
@@ -48,7 +48,7 @@ def native_settings(options: SessionOptions) -> SessionSettings:
     values: dict[str, Any] = {
         name: _plain(getattr(options, name)) for name in _VALUES if getattr(options, name) != getattr(defaults, name)
     }
-    if options.log_severity_level < _DEFAULT_SEVERITY:
+    if options.log_severity_level in _TALKING_SEVERITIES:
         values["log_severity_level"] = int(options.log_severity_level)
     entries = options.config_entries
     return SessionSettings(

@@ -268,7 +268,7 @@ def test_the_cache_keeps_apart_what_was_compiled_with_other_options(
     def compilations(entries: Mapping[str, str] | None = None, **values: Any) -> bool:
         sessions.clear()
         with bridged(model, options_of({**cache, **(entries or {})}, **values)):
-            return len(sessions) > 1  # compiled and kept; else only loaded
+            return bool(sessions[0].get_session_options().optimized_model_filepath)  # else only loaded
 
     assert compilations()
     assert not compilations()
@@ -277,6 +277,31 @@ def test_the_cache_keeps_apart_what_was_compiled_with_other_options(
     basic = GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     assert compilations(graph_optimization_level=basic)
     assert not compilations(graph_optimization_level=basic)
+
+
+def test_what_is_kept_is_compiled_once(
+    model: Path, tmp_path: Path, sessions: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "facts"))
+    with bridged(model, options_of({"ortpkg.ep_context_cache": "1", "ep.context_enable": "1"})) as session:
+        (expected,) = session.run(None, {"x": X})
+    assert len(sessions) == 2  # compiled, and the context model's copy made anew
+    sessions.clear()
+    with bridged(model, options_of({"ortpkg.ep_context_cache": "1"})) as session:
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected)
+    assert len(sessions) == 1
+
+
+def test_a_disk_that_cannot_take_the_optimized_model_is_no_obstacle(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_keywords: object) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ortpkg.providers.onnxruntime_library.tempfile.TemporaryDirectory", full)
+    with bridged(model, options_of({"ortpkg.ep_context_cache": str(tmp_path / "contexts")})) as session:
+        assert session.run(None, {"x": X})[0].shape == (2, 3)
+    assert list((tmp_path / "contexts").glob("*.bin")) == []
 
 
 def test_a_context_model_loads_whatever_the_level_of_the_session(

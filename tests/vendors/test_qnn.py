@@ -126,3 +126,14 @@ def test_a_library_that_the_program_registered_under_its_own_name_is_used(fixed_
         [sys.executable, "-c", program, fixed_model], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "['QNNExecutionProvider', 'CPUExecutionProvider']\n", done.stderr
+
+
+def test_what_a_session_compiled_is_found_by_the_next_one(qnn_package: Path, ortpkg: Ortpkg, loads: Loads) -> None:
+    words = (qnn_package, "--variant", "qnn", "--device", "npu")
+    assert ortpkg("run", *words, "--cache", emulates="qnn").code == 0
+    why = ortpkg("cache", "why", *words, emulates="qnn")
+    assert "classifier/qnn on QNNExecutionProvider: partition QNN__0: in the cache" in why.out, why.err
+    shown = ortpkg("run", *words, "--cache", emulates="qnn")
+    assert "1 of 1 nodes" in shown.err + shown.out, "it is one context"
+    assert "outputs match what the package expects" in shown.err + shown.out
+    loads("plain model, from the cache of contexts", "QNN, by ortpkg", "found, loaded; as expected")
