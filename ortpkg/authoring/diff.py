@@ -148,11 +148,13 @@ class _Package:
     def total_nbytes(self) -> int:
         """Size of all its files; a bare model's are those that it needs."""
         is_model = self.info.is_bare_model
-        return _total_nbytes(self._of_models if is_model else self.info.root.rglob("*"))
+        return _total_nbytes(map(Path.resolve, self._of_models) if is_model else self.info.root.rglob("*"))
 
     def nbytes_of(self, key: tuple[str, str]) -> int:
         """Size of a variant's model and data, or of all its files where it is a set of files."""
-        return _total_nbytes(self._needed[key] or self.other_files(key).values())
+        return _total_nbytes(
+            map(Path.resolve, self._needed[key]) if self._needed[key] else self.other_files(key).values()
+        )
 
     def other_files(self, key: tuple[str, str]) -> dict[str, Path]:
         """Files in a variant's folder that are no model or data of any variant; name → path."""
@@ -176,7 +178,8 @@ class _Package:
     def _needed_files(self, variant: VariantInfo) -> tuple[Path, ...]:
         if variant.model_path is None:
             return ()
-        weights = read_model_weights(variant.model_path, data_folder=data_folder_of(variant))
+        folder, is_bare = data_folder_of(variant), self.info.is_bare_model
+        weights = read_model_weights(variant.model_path, data_folder=folder, is_bare=is_bare)
         return (weights.path, *weights.data_files)
 
 
@@ -186,8 +189,8 @@ def _diff_variant(ours: _Package, theirs: _Package, key: tuple[str, str]) -> Var
     model = None
     if old.model_path is not None and new.model_path is not None:
         model = diff_models(
-            ModelPlace(path=old.model_path, data_folder=data_folder_of(old)),
-            ModelPlace(path=new.model_path, data_folder=data_folder_of(new)),
+            ModelPlace(path=old.model_path, data_folder=data_folder_of(old), is_bare=ours.info.is_bare_model),
+            ModelPlace(path=new.model_path, data_folder=data_folder_of(new), is_bare=theirs.info.is_bare_model),
         )
     elif old.model_path != new.model_path:
         kinds = [("a model" if each.model_path is not None else "a set of files") for each in (old, new)]

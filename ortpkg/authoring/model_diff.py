@@ -102,10 +102,11 @@ class ModelDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPlace:
-    """A model file, and where its data files are looked for."""
+    """A model file, where its data files are looked for, and whether it belongs to no package."""
 
     path: Path
     data_folder: Path
+    is_bare: bool = False
 
 
 def diff_models(old: ModelPlace, new: ModelPlace) -> ModelDiff:
@@ -140,7 +141,7 @@ class _Model:
 
     def __init__(self, place: ModelPlace) -> None:
         self.signature = read_model_facts(place.path).signature
-        self._weights = read_model_weights(place.path, data_folder=place.data_folder)
+        self._weights = read_model_weights(place.path, data_folder=place.data_folder, is_bare=place.is_bare)
         self._external = {_external_key(each.message.header): each.data for each in self._weights.external}
         self.initializers = _initializers(self._weights)
         proto = read_model_file(place.path, limits=_DEFAULT_LIMITS).proto

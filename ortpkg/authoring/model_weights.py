@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import onnx
 
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.variant_files import why_not_a_data_file
+from ortpkg.authoring.variant_files import is_linked_data, why_not_a_data_file, why_not_long_enough
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.external_data import external_data_info, is_external
@@ -85,23 +85,27 @@ class ModelWeights:
         return tuple(dict.fromkeys((self.path, *self.data_files, *self.context_files)))
 
 
-def read_model_weights(path: Path, *, data_folder: Path | None = None) -> ModelWeights:
+def read_model_weights(path: Path, *, data_folder: Path | None = None, is_bare: bool = False) -> ModelWeights:
     """Reads where the weights of a model file lie.
 
-    ``data_folder`` is where its data files are looked for; None: beside it.
+    Args:
+        path: of the model file.
+        data_folder: where its data files are looked for; None: beside it.
+        is_bare: whether it belongs to no package, so that links beside a linked model are followed as a session does.
 
     Raises ModelError where it is no model, a data file is missing, too short or behind a link, or a tensor's length is
     not what its type and shape need.
     """
+    bare_model = path if is_bare else None
     facts = read_model_facts(path)  # refuses what is no model, and every location outside the folder
     try:
         message = ModelMessage(MappedFile(path).mapping())
     except WireFormatError as error:
         raise ModelFileError(f"{quoted(path)} cannot be edited: {error}") from error
-    external = tuple(_external_tensors(path, data_folder or path.parent, message.tensors))
+    external = tuple(_external_tensors(path, data_folder or path.parent, message.tensors, bare_model))
     contexts = tuple(PurePosixPath(each.location).as_posix() for each in facts.signature.context_files)
     for location in contexts:
-        _check_data_file(path.parent, location, 1)
+        _data_file(path.parent, location, 1, bare_model)
     return ModelWeights(
         path=path,
         message=message,
@@ -112,7 +116,9 @@ def read_model_weights(path: Path, *, data_folder: Path | None = None) -> ModelW
     )
 
 
-def _external_tensors(path: Path, folder: Path, tensors: Iterable[TensorMessage]) -> Iterator[StoredTensor]:
+def _external_tensors(
+    path: Path, folder: Path, tensors: Iterable[TensorMessage], bare_model: Path | None
+) -> Iterator[StoredTensor]:
     for tensor in tensors:
         if not is_external(tensor.header):
             continue
@@ -124,10 +130,10 @@ def _external_tensors(path: Path, folder: Path, tensors: Iterable[TensorMessage]
                 f"its type and shape need {needed}"
             )
         location = PurePosixPath(info.location).as_posix()
-        _check_data_file(folder, location, info.offset + needed)
+        data_file = _data_file(folder, location, info.offset + needed, bare_model)
         yield StoredTensor(
             message=tensor,
-            data=FileRange(folder / location, info.offset, needed),
+            data=FileRange(data_file, info.offset, needed),
             location=info.location,
             has_length=info.length is not None,
         )
@@ -149,9 +155,17 @@ def _stored_nbytes(tensor: onnx.TensorProto) -> int:
     return stored_nbytes(element_type, prod(tensor.dims))
 
 
-def _check_data_file(folder: Path, location: str, nbytes: int) -> None:
-    if reason := why_not_a_data_file(folder, location, nbytes):
+def _data_file(folder: Path, location: str, nbytes: int, bare_model: Path | None) -> Path:
+    """The data file of at least ``nbytes``; the real one where it is a link that ``bare_model`` may have."""
+    if bare_model is not None and is_linked_data(folder, location, bare_model):
+        path = (folder / location).resolve()
+        reason = why_not_long_enough(path, nbytes)
+    else:
+        path = folder / location
+        reason = why_not_a_data_file(folder, location, nbytes)
+    if reason:
         raise ModelFileError(f"data file {quoted(location)} in {quoted(folder)} {reason}")
+    return path
 
 
 def _opaque_files(tensors: Iterable[StoredTensor]) -> frozenset[Path]:

@@ -137,14 +137,15 @@ def remove_temporary_folders() -> None:
 def model_as_package(model: Path, *, name: str | None = None) -> PackageInfo:
     """A bare ONNX file as a package: one component, one variant named after the file (or ``name``), for any EP.
 
-    Nothing is read; what is wrong with the model is found when it is.
+    Nothing is read; what is wrong with the model is found when it is. A model that is a symbolic link keeps the link's
+    name, by which its data files are found (``linked_files``).
     """
-    real = Path(os.path.realpath(model))
+    named = Path(os.path.realpath(model.parent), model.name)
     called = name or model.stem
-    variant = VariantInfo(name=called, component_name=MODEL_COMPONENT, directory=real.parent, model_path=real)
-    component = ComponentInfo(name=MODEL_COMPONENT, directory=real.parent, variants=(variant,))
+    variant = VariantInfo(name=called, component_name=MODEL_COMPONENT, directory=named.parent, model_path=named)
+    component = ComponentInfo(name=MODEL_COMPONENT, directory=named.parent, variants=(variant,))
     return PackageInfo(
-        root=real,
+        root=named,
         name=called,
         version=None,
         format=PackageFormat.COMPONENT,

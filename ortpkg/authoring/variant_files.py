@@ -78,6 +78,19 @@ def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
     return why_not_long_enough(path, nbytes)
 
 
+def is_linked_data(folder: Path, location: str, model: Path) -> bool:
+    """Whether the bare ``model``, itself a link, has a regular file behind a link at ``location`` that sessions follow.
+
+    ``location`` is a checked relative path from ``folder``.
+    """
+    path = folder / location
+    try:
+        is_followed = model.is_symlink() and not why_not_followed(path, folder, model, with_own_links=False)
+    except (OSError, RuntimeError):
+        return False
+    return is_followed and path.is_file() and path.resolve() != folder.resolve() / location
+
+
 def why_not_long_enough(path: Path, nbytes: int) -> str | None:
     """Why there is no regular file of at least ``nbytes`` at ``path``; None if there is."""
     try:

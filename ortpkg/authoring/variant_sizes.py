@@ -16,7 +16,7 @@ VariantKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantBytes:
-    """Sizes of files; links are not followed.
+    """Sizes of files; links are not followed, but for those of a bare model.
 
     Attributes:
         own_nbytes: of files that no other variant uses: what removing the variant frees.
@@ -62,7 +62,8 @@ def _files_of(variant: VariantInfo, variants: list[VariantInfo], *, is_alone: bo
 
         used = used_files(variant)
         if used is not None or not is_alone:
-            return _sizes(used or [variant.model_path])
+            found = used or [variant.model_path]
+            return _sizes(found if is_alone else [path.resolve() for path in found])
     return _sizes([Path(parent, name) for parent, _, names in os.walk(variant.directory) for name in names])
 
 

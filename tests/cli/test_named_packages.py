@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from ortpkg.api.archive import pack
@@ -120,3 +122,60 @@ def test_measurements_of_a_bare_model_are_recorded(
     assert done.code == 0, done.err
     assert "cannot be read" not in done.err
     assert "recorded: ortpkg select --policy measured" in done.err
+
+
+def _with_data_outside(folder: Path) -> Path:
+    """A model whose weight of 4 kB lies in ``weights.data`` beside it."""
+    folder.mkdir()
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[1, 1000] x) => (float[1, 1000] y) { y = Add(x, w) }'
+    )
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1000, np.float32), "w"))
+    onnx.save(proto, folder / "m.onnx", save_as_external_data=True, location="weights.data", size_threshold=0)
+    return folder / "m.onnx"
+
+
+def _in_a_cache(model: Path, folder: Path) -> Path:
+    """Moves the model and its data into ``blobs``, with links in a snapshot, as the cache of Hugging Face has them."""
+    blobs, snapshot = folder / "blobs", folder / "snapshots/abc/onnx"
+    snapshot.mkdir(parents=True)
+    model.parent.rename(blobs)
+    for number, name in enumerate(("m.onnx", "weights.data")):
+        (blobs / name).rename(blobs / f"{number:064x}")
+        (snapshot / name).symlink_to(f"../../../blobs/{number:064x}")
+    return snapshot / "m.onnx"
+
+
+def _linked_alone(model: Path, folder: Path) -> Path:
+    """Moves the model elsewhere, with a link to it beside its data."""
+    (folder / "elsewhere").mkdir()
+    model.rename(folder / "elsewhere/other.onnx")
+    model.symlink_to("../elsewhere/other.onnx")
+    return model
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need a privilege here")
+@pytest.mark.parametrize("linked", [_in_a_cache, _linked_alone])
+def test_a_linked_model_has_its_data_beside_the_link(
+    ortpkg: RunCommand, tmp_path: Path, linked: Callable[[Path, Path], Path]
+) -> None:
+    plain = _with_data_outside(tmp_path / "plain")
+    model = linked(_with_data_outside(tmp_path / "made"), tmp_path)
+
+    done = ortpkg("run", model, "--random", "--backend", "embedded")
+    assert done.code == 0, done.err
+    assert ortpkg("validate", model).code == 0
+    assert ortpkg("diff", model, plain).code == 0
+    assert str(model) in ortpkg("select", model).out
+    sizes = [ortpkg("inspect", each).out.splitlines()[-1] for each in (model, plain)]
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links need a privilege here")
+def test_a_model_that_is_no_link_has_no_data_behind_foreign_links(ortpkg: RunCommand, tmp_path: Path) -> None:
+    model = _with_data_outside(tmp_path / "made")
+    data = model.with_name("weights.data")
+    data.rename(tmp_path / "secret")
+    data.symlink_to("../secret")
+    assert "ORT101 error" in ortpkg("validate", model).out
+    assert "is reached through a symbolic link" in ortpkg("diff", model, model).err

@@ -15,6 +15,7 @@ from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel,
 from ortpkg.authoring.checks.data_references import DataReference
 from ortpkg.authoring.overall_values import wired_by_name
 from ortpkg.authoring.rules import model_rules
+from ortpkg.authoring.variant_files import is_linked_data
 from ortpkg.ep_names import context_sources_of, ep_of_context_source, is_known_ep, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
@@ -24,7 +25,7 @@ from ortpkg.graph.operator_scan import OnnxOperator, operator_text, scan_model_f
 from ortpkg.graph.schemas import OperatorState, first_opset, operator_state
 from ortpkg.package.findings import finding, listed
 from ortpkg.package.metadata_format import MANIFEST
-from ortpkg.package.package_info import ValueInfo, VariantInfo
+from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.path_resolver import is_inside, is_link
 from ortpkg.package.rules import Rule
 from ortpkg.providers.operator_support import is_public_operator
@@ -55,7 +56,7 @@ def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
                 yield of_variant(model_rules.DATA_LEAVES, variant, f"{what} {reason}")
                 continue
             yield from _check_ranges(variant, references)
-            file = _look_at(model.data_folder, location, package.info.root)
+            file = _look_at(model.data_folder, location, package.info)
             if file.rule is not None:
                 yield of_variant(file.rule, variant, f"{what} {file.reason}")
             if file.nbytes is not None:
@@ -70,7 +71,7 @@ def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
             if reason := _why_not_inside(location):
                 yield of_variant(model_rules.CONTEXT_LEAVES, variant, f"{what} {reason}")
                 continue
-            file = _look_at(model.path.parent, location, package.info.root)
+            file = _look_at(model.path.parent, location, package.info)
             if file.rule is model_rules.DATA_LEAVES:
                 yield of_variant(model_rules.CONTEXT_LEAVES, variant, f"{what} {file.reason}")
             elif file.rule is not None and file.nbytes is None:
@@ -196,14 +197,16 @@ def _why_not_inside(location: str) -> str | None:
     return None
 
 
-def _look_at(folder: Path, location: str, root: Path) -> _File:
+def _look_at(folder: Path, location: str, package: PackageInfo) -> _File:
     """Follows ``location``, a path that is plain in its text, from ``folder``."""
+    if package.is_bare_model and is_linked_data(folder, location, package.root):
+        return _File(nbytes=(folder / location).stat().st_size)
     path = folder
     for part in PurePosixPath(location).parts:
         path /= part
         try:
             if is_link(path.lstat()):
-                return _linked(path, root)
+                return _linked(path, package.root)
         except (OSError, ValueError):
             return _File(rule=model_rules.DATA_MISSING, reason="does not exist")
     try:
