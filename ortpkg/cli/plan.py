@@ -241,8 +241,11 @@ def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_mem
 
 def _memory_summary(graph: GraphPlan) -> str:
     weights = f"weights {nbytes_text(graph.weight_nbytes)}"
-    unknown = f"the sizes of {graph.unknown_count} values are known only in a run (--dim fixes symbolic dimensions)"
-    if graph.unknown_count and not graph.unshared_nbytes:
+    if not graph.has_intermediate_values:
+        text = f"memory pattern: empty, there are no intermediate values (feeds and outputs are not counted); {weights}"
+        return f"{text}; {_unknown_sizes(graph.unknown_output_count, 'output')}" if graph.unknown_output_count else text
+    unknown = _unknown_sizes(graph.unknown_count, "value")
+    if graph.unknown_count and not graph.peak_nbytes:
         return f"memory pattern: peak unknown; {weights}; {unknown}"
     at_least = "at least " if graph.unknown_count else ""
     text = (
@@ -251,6 +254,11 @@ def _memory_summary(graph: GraphPlan) -> str:
         f"{nbytes_text(graph.unshared_nbytes)}; {weights}"
     )
     return f"{text}; {unknown}" if graph.unknown_count else text
+
+
+def _unknown_sizes(count: int, what: str) -> str:
+    named = f"size of 1 {what} is" if count == 1 else f"sizes of {count} {what}s are"
+    return f"the {named} known only in a run (--dim fixes symbolic dimensions)"
 
 
 def _node_row(node: PlannedNode) -> tuple[object, ...]:

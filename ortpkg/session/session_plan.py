@@ -21,6 +21,9 @@ from ortpkg.engine.partition_policy import PartitionChoice
 from ortpkg.graph.graph import ONNX_DOMAIN
 from ortpkg.session.session_state import SessionState
 
+#: What a memory pattern lays out: intermediate values.
+_PLANNED_KINDS = frozenset({AllocKind.ALLOCATE, AllocKind.REUSE})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNode:
@@ -128,6 +131,16 @@ class GraphPlan:
         return 100 * (self.peak_nbytes / self.least_possible_nbytes - 1) if self.least_possible_nbytes else 0.0
 
     @property
+    def has_intermediate_values(self) -> bool:
+        """Whether it plans memory for anything: feeds, outputs and weights are not in its pattern."""
+        return any(value.kind in _PLANNED_KINDS for value in self.values)
+
+    @property
+    def unknown_output_count(self) -> int:
+        """Graph outputs whose size only a run can tell."""
+        return sum(value.kind is AllocKind.ALLOCATE_OUTPUT and value.nbytes is None for value in self.values)
+
+    @property
     def kernel_counts(self) -> Mapping[str, int]:
         """How many steps each kernel runs, in order of first use."""
         return Counter(node.kernel for node in self.nodes)
@@ -173,7 +186,7 @@ def _graph_plan(executable: ExecutableGraph, path: str) -> GraphPlan:
         for pattern in patterns.patterns
         for owner in pattern.sizes
     ]
-    shared = [value for value in values if value.kind in {AllocKind.ALLOCATE, AllocKind.REUSE}]
+    shared = [value for value in values if value.kind in _PLANNED_KINDS]
     return GraphPlan(
         path=path,
         nodes=tuple(_planned_node(executable, number, step) for number, step in enumerate(plan.steps)),
@@ -273,7 +286,7 @@ def _planned_value(executable: ExecutableGraph, patterns: MemoryPatternGroup, in
 
 
 def _is_laid_out(planned: AllocPlanPerValue) -> bool:
-    return planned.alloc_kind in {AllocKind.ALLOCATE, AllocKind.REUSE}
+    return planned.alloc_kind in _PLANNED_KINDS
 
 
 def _size_text(size: ByteSize | None) -> str:

@@ -61,6 +61,26 @@ def test_a_peak_that_only_a_run_can_tell_is_called_unknown(ortpkg: RunCommand) -
     assert "peak unknown" not in known
 
 
+def test_a_model_without_intermediate_values_has_no_peak(ortpkg: RunCommand, model: MakeModel) -> None:
+    unknown, known = ortpkg("plan", model()).out, ortpkg("plan", model(), "--dim", "N=4").out
+    for text in map(" ".join, (unknown.split(), known.split())):
+        assert "no intermediate values (feeds and outputs are not counted); weights " in text
+        assert "peak" not in text
+    assert "the size of 1 output is known only in a run" in " ".join(unknown.split())
+    assert "known only in a run" not in known
+
+
+def test_a_peak_of_unknown_sizes_is_not_called_zero(ortpkg: RunCommand, tmp_path: Path) -> None:
+    path = tmp_path / "two.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y, int64[K] z)
+        { h = Identity(x) y = Sin(h) n = NonZero(x) m = Neg(n) z = Sign(m) }"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    done = ortpkg("plan", path, "--optimization-level", "none").out
+    assert "memory pattern: peak unknown; weights 0 B; the sizes of 2 values are known only in a run" in " ".join(
+        done.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
