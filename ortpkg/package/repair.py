@@ -112,6 +112,12 @@ def _planned_repair(report: VerificationReport) -> PlannedFiles:
     return PlannedFiles(root=report.root, changes=tuple(damaged))
 
 
+def _planned_record(root: Path) -> PlannedFiles:
+    if os.path.lexists(root / DIGESTS_FILE):
+        return PlannedFiles(root=root, changes=(DIGESTS_FILE,))
+    return PlannedFiles(root=root, adds={DIGESTS_FILE: None})
+
+
 def record_digests(
     root: Path,
     *,
@@ -139,7 +145,7 @@ def record_digests(
             hashed = hash_files({name: root / name for name in list_files(root)}, progress=progress)
             digests = digests_of(root, hashed)
             if recorded is None or dump_digests(digests) != (root / DIGESTS_FILE).read_bytes():
-                (operations or FileOperations()).announce(PlannedFiles(root=root, changes=(DIGESTS_FILE,)))
+                (operations or FileOperations()).announce(_planned_record(root))
                 write_digests(root, digests, operations or FileOperations())
         except OSError as error:
             raise AuthoringError(f"cannot record {quoted(root)}; nothing was changed: {_explained(error)}") from error

@@ -104,13 +104,20 @@ def is_replaceable(target: Path, *, is_package: bool) -> bool:
 
 
 def planned_contents(root: Path, adds: Mapping[str, int], *, is_replaced: bool) -> PlannedFiles:
-    """What making a package of the files ``adds`` does: to no folder, or to the package that it replaces."""
-    before = set(list_files(root)) if is_replaced else set()
+    """What making a package of the files ``adds`` does: to no folder, or to the package that it replaces.
+
+    Every package that is made has a digests.json, whose size only making it tells.
+    """
+    before = {*list_files(root)} if is_replaced else set()
+    if is_replaced and os.path.lexists(root / DIGESTS_FILE):
+        before.add(DIGESTS_FILE)
+    made: dict[str, int | None] = {DIGESTS_FILE: None, **adds}
+    made[DIGESTS_FILE] = made.pop(DIGESTS_FILE)  # the last, and one that is unpacked has a size
     return PlannedFiles(
         root=root,
-        adds={path: nbytes for path, nbytes in adds.items() if path not in before},
-        changes=tuple(path for path in adds if path in before),
-        removes=tuple(sorted(before - adds.keys() - {DIGESTS_FILE})),
+        adds={path: nbytes for path, nbytes in made.items() if path not in before},
+        changes=tuple(path for path in made if path in before),
+        removes=tuple(sorted(before - made.keys())),
     )
 
 

@@ -352,11 +352,13 @@ def _nbytes_to_write(change: PackageChange) -> int:
 
 
 def planned_files(root: Path, change: PackageChange) -> PlannedFiles:
-    """What the change does to files."""
+    """What the change does to files; digests.json is among them, since every change is recorded there."""
+    has_digests = os.path.lexists(root / DIGESTS_FILE)
+    changes = tuple(each.path for each in change.documents if each.before is not None)
     return PlannedFiles(
         root=root,
-        adds=_new_files(change),
-        changes=tuple(each.path for each in change.documents if each.before is not None),
+        adds={**_new_files(change), **({} if has_digests else {DIGESTS_FILE: None})},
+        changes=(*changes, DIGESTS_FILE) if has_digests else changes,
         removes=change.removes,
     )
 

@@ -113,9 +113,11 @@ def test_a_plan_says_what_a_package_in_the_place_of_another_adds_changes_and_rem
     adds = {"manifest.json": 3, "models/c": 5}
 
     assert planned_contents(tmp_path, adds, is_replaced=True) == PlannedFiles(
-        root=tmp_path, adds={"models/c": 5}, changes=("manifest.json",), removes=("models/a", "models/b")
+        root=tmp_path, adds={"models/c": 5}, changes=("manifest.json", "digests.json"), removes=("models/a", "models/b")
     )
-    assert planned_contents(tmp_path / "new", adds, is_replaced=False) == PlannedFiles(root=tmp_path / "new", adds=adds)
+    assert planned_contents(tmp_path / "new", adds, is_replaced=False) == PlannedFiles(
+        root=tmp_path / "new", adds={**adds, "digests.json": None}
+    )
 
 
 def test_only_a_package_or_a_file_is_replaceable(tmp_path: Path) -> None:
