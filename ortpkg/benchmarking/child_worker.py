@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.benchmarking.memory import gpu_memory_nbytes, peak_memory_nbytes
-from ortpkg.errors import InvalidFeedError, TrustRequiredError
+from ortpkg.errors import InvalidFeedError, ModelFileError, TrustRequiredError
 
 #: More times than these are not returned by one round; a run of microseconds does not need more.
 _MOST_RUNS = 20_000
@@ -50,7 +50,8 @@ def measure(
 
     Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, peak_memory_nbytes, gpu_memory_nbytes,
     ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the model; ``failed``
-    where a run failed; or ``refused``: why the session needs trust.
+    where a run failed; ``refused``: why the session needs trust; or ``unreadable``: what is wrong with the
+    model's files.
     """
     baseline_nbytes = peak_memory_nbytes()
     # From here on everything counts as the session's: numpy, the engine, the backend's library.
@@ -62,6 +63,8 @@ def measure(
         made = create_session(session)
     except TrustRequiredError as error:
         return {"refused": str(error)}
+    except ModelFileError as error:
+        return {"unreadable": str(error)}
     ready_ns = time.monotonic_ns()
     fell_back, beside = describe_placement(made, session["ep_device"])
     result: dict[str, Any] = {

@@ -292,6 +292,9 @@ def _failure_of(candidate: Candidate, workload: Workload, answer: ChildResult) -
     value = answer.value
     if isinstance(value, dict) and "refused" in value:
         return CandidateResult(candidate=candidate, outcome=Outcome.SKIPPED, reason=str(value["refused"]))
+    if isinstance(value, dict) and "unreadable" in value:
+        reason = f"{unquoted(value['unreadable'])}; no backend is to blame, so it is not quarantined"
+        return CandidateResult(candidate=candidate, outcome=Outcome.FAILED, reason=reason)
     if not isinstance(value, dict) or "session_creation_s" not in value:
         return _held_against(candidate, Outcome.CRASHED, "its child process gave something else than a measurement")
     if value.get("fell_back"):

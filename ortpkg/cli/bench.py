@@ -140,7 +140,20 @@ def _tell(report: BenchReport, output: Output, svg: Path | None) -> int:
     if report.was_interrupted:
         output.warning("interrupted: this is what was measured until then")
         return ExitCode.CANCELLED
-    return ExitCode.DONE
+    exit_code = _exit_code(report)
+    if exit_code is not ExitCode.DONE:
+        output.warning("nothing was measured: no candidate ran to its end")
+    return exit_code
+
+
+def _exit_code(report: BenchReport) -> ExitCode:
+    """DONE where anything ran; else by why nothing did: failures, limits of the caller, or nothing that could run."""
+    outcomes = {result.outcome.value for result in report.results}
+    if outcomes & {"measured", "wrong output"}:
+        return ExitCode.DONE
+    if outcomes & {"failed", "crashed", "hung"}:
+        return ExitCode.MODEL
+    return ExitCode.FINDINGS if "over the limit" in outcomes else ExitCode.NO_SUITABLE_VARIANT
 
 
 def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: float) -> Plan:

@@ -109,7 +109,7 @@ class NativeExecutionProvider(CompilingProvider):
         claims = super().get_capability(viewer, types_of)
         if len(self._refusals) > known:
             outcome = "leaves nodes to other execution providers" if claims else "takes no node"
-            _log.warning("%s %s: %s", self.name, outcome, self.refusal_text)
+            _log.warning("%s (%s) %s: %s", self.name, self.backend, outcome, self.refusal_text)
         return claims
 
     def nodes_for_float32(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import ExecutionProviderError
@@ -16,6 +17,7 @@ from ortpkg.kernels.custom_ops import has_custom_op
 from ortpkg.providers.operator_tables import (
     EMBEDDED_CONTRIB_OPERATORS,
     ONNXRUNTIME_CONTRIB_OPERATORS,
+    OTHER_ONNXRUNTIME_HAS,
     WHO_HAS,
     WHO_HAS_CUSTOM,
 )
@@ -35,7 +37,12 @@ AskMissing = Callable[[Sequence[Operator]], Iterable[Operator]]
 
 def who_has(operator: Operator) -> str:
     """In a few words, what would have an operator that is missing."""
-    return WHO_HAS.get(operator[0], WHO_HAS_CUSTOM)
+    domain, name = operator
+    if domain != MICROSOFT_DOMAIN:
+        return WHO_HAS.get(domain, WHO_HAS_CUSTOM)
+    if name not in ONNXRUNTIME_CONTRIB_OPERATORS:
+        return f"no known onnxruntime defines it: if its name is right, {WHO_HAS_CUSTOM}"
+    return WHO_HAS[domain] if find_spec("onnxruntime") is None else OTHER_ONNXRUNTIME_HAS
 
 
 def is_public_operator(operator: Operator) -> bool:

@@ -195,6 +195,11 @@ WHO_HAS: dict[str, str] = {
     "org.openvinotoolkit": "OpenVINO has it: pip install openvino",
     "trt.plugins": "onnxruntime's TensorrtExecutionProvider has it, with the plug-in's library",
 }
+#: Of operators that onnxruntime defines, where one is installed.
+OTHER_ONNXRUNTIME_HAS = (
+    "onnxruntime, which is installed, defines it: another of its execution providers, or its build for another device, "
+    "may run it"
+)
 WHO_HAS_CUSTOM = (
     "a kernel in Python (ortpkg.register_custom_ops), a plug-in EP that has it, or onnxruntime with the library of "
     "custom operators that defines it would run it"

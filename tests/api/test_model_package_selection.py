@@ -284,7 +284,7 @@ def test_a_device_that_vanished_since_it_was_selected_is_told_and_not_silently_r
     with caplog.at_level(logging.WARNING), pytest.raises(ExecutionProviderError, match="device gone: NPU"):
         variant.create_session()
 
-    assert "OpenVINOExecutionProvider takes no node" in caplog.text
+    assert "OpenVINOExecutionProvider (openvino) takes no node" in caplog.text
 
 
 @pytest.mark.parametrize(("total_nbytes", "is_asked"), [(200_000, True), (1 << 33, False)])

@@ -20,11 +20,13 @@ import pytest
 from onnx import numpy_helper
 
 import ortpkg
-from ortpkg.api.bench import BenchWishes, bench
+from ortpkg.api.bench import BenchReport, BenchWishes, bench
 from ortpkg.benchmarking import child_worker, measure
 from ortpkg.benchmarking.candidate import Candidate, thread_options
 from ortpkg.benchmarking.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.benchmarking.records import load_records
+from ortpkg.cli.bench import _tell
+from ortpkg.cli.rendering import Output
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
@@ -502,3 +504,41 @@ def test_a_narrow_timeout_of_the_command_line_puts_nothing_into_quarantine(
 
     assert {each["outcome"] for each in done.json["results"]} == {"over the limit"}
     assert "nothing is in quarantine" in run("quarantine").out
+
+
+@pytest.mark.parametrize("lost", ["removed", "cut short"])
+def test_files_that_cannot_be_read_are_no_fault_of_a_backend_and_nothing_measured_is_a_failure(
+    run: CommandLine, tmp_path: Path, lost: str
+) -> None:
+    model = onnx.load(scale_model(tmp_path / "inline.onnx"))
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(64, np.float32), "w"))
+    model.graph.node.append(onnx.helper.make_node("Neg", ["w"], ["unused"]))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+    data = tmp_path / "w.data"
+    data.unlink() if lost == "removed" else data.write_bytes(data.read_bytes()[:8])
+
+    done = run("bench", tmp_path / "m.onnx", "--rounds", 1, "--repeat", 1, "--dim", "N=1")
+
+    assert done.code == 5
+    assert "nothing was measured" in done.err
+    assert "no backend is to blame, so it is not quarantined" in " ".join(done.out.split())
+    assert "nothing is in quarantine" in run("quarantine").out
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "exit_code"),
+    [
+        ((Outcome.FAILED, Outcome.MEASURED), 0),
+        ((Outcome.WRONG_OUTPUT,), 0),
+        ((Outcome.SKIPPED, Outcome.CRASHED), 5),
+        ((Outcome.OVER_LIMIT, Outcome.FELL_BACK), 1),
+        ((Outcome.SKIPPED, Outcome.FELL_BACK), 3),
+    ],
+)
+def test_the_exit_code_says_why_nothing_was_measured(
+    tmp_path: Path, outcomes: tuple[Outcome, ...], exit_code: int
+) -> None:
+    candidate = _candidate(tmp_path / "m.onnx")
+    results = tuple(measure.CandidateResult(candidate=candidate, outcome=each) for each in outcomes)
+    report = BenchReport(package_name="p", results=results, workloads={}, plan=_QUICK)
+    assert _tell(report, Output(is_json=False), None) == exit_code

@@ -232,7 +232,7 @@ def test_a_library_that_refuses_everything_leaves_the_model_to_the_cpu(
     monkeypatch.setattr(chosen._library, "compile_model", refuse)  # type: ignore[attr-defined]
     state = state_of(model, chosen)
     assert {each.provider for each in state.partitions} == {CPU_EP}
-    assert "takes no node: OpenVINOExecutionProvider cannot compile the model: 'out of order'" in caplog.text
+    assert "(openvino) takes no node: OpenVINOExecutionProvider cannot compile the model: 'out of order'" in caplog.text
     np.testing.assert_allclose(run(state, X)[0], EXPECTED, rtol=1e-5)
 
 

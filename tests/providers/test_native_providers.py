@@ -133,7 +133,7 @@ def test_a_model_with_an_operator_that_the_library_lacks_is_left_and_the_log_say
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     assert _claim(_UNKNOWN_OPERATOR, _provider(_OPENVINO))[1] == []
-    assert "OpenVINOExecutionProvider takes no node: OpenVINOExecutionProvider cannot compile the model" in caplog.text
+    assert "(openvino) takes no node: OpenVINOExecutionProvider cannot compile the model" in caplog.text
     assert "its library lacks acme:Frobnicate" in caplog.text
 
 

@@ -10,6 +10,7 @@ from ortpkg.errors import ExecutionProviderError
 from ortpkg.graph.operator_scan import ModelOperators, Operator
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.providers import operator_support
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
@@ -114,8 +115,18 @@ def test_an_answer_that_is_none_is_not_believed() -> None:
 
 def test_the_hint_says_who_would_have_it() -> None:
     assert "onnxruntime-extensions" in who_has(("ai.onnx.contrib", "BertTokenizer"))
-    assert "pip install onnxruntime" in who_has(QUANTIZED_ATTENTION)
     assert "plug-in EP" in who_has(CUSTOM)
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_the_hint_asks_for_onnxruntime_only_where_that_would_help(
+    monkeypatch: pytest.MonkeyPatch, is_installed: bool
+) -> None:
+    monkeypatch.setattr(operator_support, "find_spec", lambda _name: object() if is_installed else None)
+    assert ("pip install" in who_has(QUANTIZED_ATTENTION)) is not is_installed
+    assert "onnxruntime" in who_has(QUANTIZED_ATTENTION)
+    assert "pip install" not in who_has(NO_SUCH)
+    assert "no known onnxruntime defines it" in who_has(NO_SUCH)
 
 
 def test_a_plugin_has_its_own_contexts_and_what_the_embedded_engine_has() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.operator_scan import ModelOperators
-from ortpkg.providers.operator_support import OperatorSupport
+from ortpkg.providers.operator_support import OperatorSupport, who_has
 from ortpkg.selection.operators import OperatorEvidence, OperatorOutcome, judge_operators
 from ortpkg.selection.verdict import ReasonCode
 
@@ -55,7 +55,7 @@ def test_three_missing_operators_are_named_and_the_others_counted(count: int, na
 
 def test_the_hint_is_that_of_the_first_missing_operator() -> None:
     needed = ModelOperators(operators=(("com.microsoft", "QAttention"), ("org.openvinotoolkit", "Swish")))
-    assert "does not have; an installed onnxruntime may have it" in rejection_of(needed)
+    assert f"does not have; {who_has(needed.operators[0])}" in rejection_of(needed)
 
 
 @pytest.mark.parametrize(
