@@ -8,8 +8,9 @@ this one confines every path to the package and reports everything that is wrong
 from __future__ import annotations
 
 import os
+import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from ortpkg.package.documents import DocumentLimits, read_document
 from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
-from ortpkg.package.model_file import resolve_model
+from ortpkg.package.model_file import Siblings, resolve_model
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
 from ortpkg.package.path_resolver import (
     PathKind,
@@ -198,7 +199,7 @@ class _ComponentReader:
         self._plain = plain
         self._base = base
         self._constraints: dict[tuple[str | None, ...], Constraints] = {}
-        self._folders: Set[str] = frozenset()
+        self._siblings = Siblings()
         self._document = f"{base}/{METADATA}" if base else METADATA
 
     def read(self, inline: Mapping[str, Any]) -> ComponentInfo:
@@ -271,7 +272,7 @@ class _ComponentReader:
         """What was read of each variant that can be used."""
         directory = str(self._directory())
         self._plain.list_folders(directory, expected=len(merged))
-        self._folders = {_folder_of(name, declarations) for name, declarations in merged.items()}
+        self._siblings = _siblings_of(merged)
         for name, declarations in merged.items():
             checked = self._read_plain_variant(name, declarations, directory)
             if checked is None:
@@ -322,7 +323,7 @@ class _ComponentReader:
             reference=body.get("model_file") or None,
             component_base=self._base,
             folder=folder,
-            folders=self._folders,
+            siblings=self._siblings,
             source=_where(declarations, "model_file", "file"),
             resolver=self._resolver,
             found=self._found,
@@ -369,6 +370,17 @@ class _ComponentReader:
             known = Constraints(ep=ep, device=device, architecture=architecture, ep_compatibility_info=info)
             self._constraints[key] = known
         return known
+
+
+def _siblings_of(merged: Mapping[str, list[_Declaration]]) -> Siblings:
+    folders = {name: _folder_of(name, declarations) for name, declarations in merged.items()}
+    own = [
+        _merge_bodies([declaration.body for declaration in merged[name]])
+        for name, folder in folders.items()
+        if folder == OWN_FOLDER
+    ]
+    models = frozenset(posixpath.normpath(body.get("model_file") or "") for body in own)
+    return Siblings(folders=frozenset(folders.values()), in_own_folder=models)
 
 
 def _folder_of(name: str, declarations: list[_Declaration]) -> str:

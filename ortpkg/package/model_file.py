@@ -2,14 +2,16 @@
 
 Rule of onnxruntime 1.26 and 1.27: the name is relative to ``models/<component>/<folder>/``; a directory, or no name at
 all, stands for the exactly one ``*.onnx`` directly in it. The pull request's drafts give ``file`` relative to the
-component's folder, which is tried second. A folder with ``genai_config.json`` is a GenAI variant: a set of files.
+component's folder, which is tried second, but never gives what is another variant's. A folder with
+``genai_config.json`` is a GenAI variant: a set of files.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ortpkg.errors import PackageError, PathEscapesPackageError, quoted
 from ortpkg.package.findings import FindingCollector, listed
@@ -25,6 +27,20 @@ from ortpkg.package.rules import (
 
 GENAI_CONFIG = "genai_config.json"
 _MODEL_SUFFIX = ".onnx"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Siblings:
+    """What the variants of one component say where their models lie.
+
+    Attributes:
+        folders: of all of them.
+        in_own_folder: the models, relative to the component's folder, of those whose folder that is; "." for the
+            only one there.
+    """
+
+    folders: Collection[str] = frozenset()
+    in_own_folder: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +61,7 @@ def resolve_model(
     reference: str | None,
     component_base: str,
     folder: str,
-    folders: Collection[str],
+    siblings: Siblings,
     source: Source,
     resolver: PathResolver,
     found: FindingCollector,
@@ -56,12 +72,12 @@ def resolve_model(
         reference: ``model_file`` or ``file`` as declared; None where there is none.
         component_base: the component's folder relative to the package root.
         folder: the variant's folder, a name below ``component_base``.
-        folders: those of the component's variants; the files of another one are not this variant's.
+        siblings: what the component's variants have; that of another one is not this variant's.
         source: where ``reference`` (or else the variant) is declared.
         resolver: of the package.
         found: takes the findings.
     """
-    search = _ModelSearch(component_base, folder, folders, source, resolver, found)
+    search = _ModelSearch(component_base, folder, siblings, source, resolver, found)
     try:
         return search.named(reference) if reference else search.only_one(search.base)
     except PathEscapesPackageError as error:
@@ -89,14 +105,14 @@ class _ModelSearch:
         self,
         component_base: str,
         folder: str,
-        folders: Collection[str],
+        siblings: Siblings,
         source: Source,
         resolver: PathResolver,
         found: FindingCollector,
     ) -> None:
         self._component_base = component_base
         self._folder = folder
-        self._folders = folders
+        self._siblings = siblings
         self.base = f"{component_base}/{folder}" if component_base else folder
         self._source = source
         self._resolver = resolver
@@ -107,8 +123,7 @@ class _ModelSearch:
         remedy = ""
         for base in (self.base, self._component_base):
             place = self._resolver.resolve(reference, base=base)
-            if base == self._component_base and (other := self._other_variants_folder(reference, place)):
-                remedy = f"what is meant lies in {quoted(other)}, the folder of another variant"
+            if base == self._component_base and (remedy := self._why_not_its_own(reference, place)):
                 break
             if place.kind is PathKind.FILE:
                 is_own = variant_directory.kind is PathKind.DIRECTORY
@@ -122,15 +137,31 @@ class _ModelSearch:
         self._add(FILE_MISSING, message, remedy or (f"there is {listed(present)}" if present else ""))
         return None
 
-    def _other_variants_folder(self, reference: str, place: ResolvedPath) -> str | None:
-        """The other variant's folder, if ``reference``, relative to the component's, leads into one; None if not."""
+    def _why_not_its_own(self, reference: str, place: ResolvedPath) -> str:
+        """Whose ``place`` is if not this variant's, where ``reference``, relative to the component's folder, leads."""
         if place.kind is PathKind.MISSING:
-            return None
+            return ""
         names = [next((name for name in reference.split("/") if name not in ("", ".")), "")]
         component = self._resolver.resolve(self._component_base).path if self._component_base else self._resolver.root
+        paths = [PurePosixPath(posixpath.normpath(reference))]
         if place.path.is_relative_to(component):
-            names += place.path.relative_to(component).parts[:1]
-        return next((name for name in names if name in self._folders and name != self._folder), None)
+            paths.append(PurePosixPath(place.path.relative_to(component).as_posix()))
+            names += paths[-1].parts[:1]
+        other = next((name for name in names if name in self._siblings.folders and name != self._folder), None)
+        if other is not None:
+            return f"what is meant lies in {quoted(other)}, the folder of another variant"
+        if place.kind is PathKind.DIRECTORY:  # it stands for the only model in it
+            paths += [path / name for path in paths for name in _onnx_names(place)[:1]]
+        if any(map(self._is_in_own_folder, paths)):
+            where = quoted(self._component_base or ".")
+            return f"what is meant is the model of another variant, whose folder is {where}"
+        return ""
+
+    def _is_in_own_folder(self, path: PurePosixPath) -> bool:
+        """Whether ``path`` is the model of a variant whose folder is the component's own."""
+        models = self._siblings.in_own_folder
+        # Such a variant may name a folder, or none at all: each model directly in that is no other variant's.
+        return str(path) in models or (path.name.lower().endswith(_MODEL_SUFFIX) and str(path.parent) in models)
 
     def only_one(self, directory: str) -> ModelPlace | None:
         place = self._resolver.resolve(directory)

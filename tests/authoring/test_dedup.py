@@ -13,10 +13,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortpkg.authoring.create import add_variant, remove_variant
+from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.dedup import dedup
+from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, DigestMismatchError, ModelFileError, Severity, UsageError
+from ortpkg.errors import AuthoringError, DigestMismatchError, ModelFileError, PackageFormatError, Severity, UsageError
 from ortpkg.package.digests import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.session.inference_session import InferenceSession
@@ -163,6 +164,25 @@ def test_a_variant_that_goes_leaves_what_others_share_and_the_last_one_takes_it(
     remove_variant(root, kept)
     assert files_of(root) == ["other/model.onnx", "other/weights.bin"]
     assert check_digests(root) == ()
+
+
+@pytest.mark.parametrize("form", ["metadata", "universal"])
+def test_a_variant_that_lost_its_model_gets_none_of_those_that_share(tmp_path: Path, form: str) -> None:
+    for name in ("a", "b", "c/a"):
+        make_model(tmp_path / name, WEIGHTS).rename(tmp_path / name / f"{name[-1]}.onnx")
+    root = tmp_path / "p"
+    create(root, [NewVariant.for_cpu(tmp_path / name / f"{name}.onnx") for name in "ab"], form=form)
+    deduplicated(root, layout="shared-weights")
+    (component,) = open_package(root).components
+    assert (component.directory / "a.onnx").is_file()
+    add_variant(root, tmp_path / "c/a/a.onnx", variant="c", ep="cpu")
+    (component.directory / "c/a.onnx").unlink()
+    (root / "digests.json").unlink()
+
+    with pytest.raises(PackageFormatError, match="the model of another variant"):
+        open_package(root)
+
+    assert "ORT010" in {each.rule for each in validate(root) if each.severity is Severity.ERROR}
 
 
 def test_nothing_to_save_changes_no_byte(tmp_path: Path) -> None:

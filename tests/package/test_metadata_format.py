@@ -219,6 +219,37 @@ def test_takes_no_other_variants_model(write_package: WritePackage, reference: s
     )
 
 
+@pytest.mark.parametrize(
+    ("variant", "owner"),
+    [
+        ({"model_file": "m.onnx"}, {"model_file": "m.onnx"}),
+        ({"model_file": "m.onnx"}, {}),
+        ({"model_file": ".//m.onnx"}, {"model_file": "./m.onnx"}),
+        ({"file": "link.onnx"}, {"file": "m.onnx"}),
+        ({"model_file": "sub/s.onnx"}, {"model_file": "sub"}),
+        ({"model_file": "sub"}, {"model_file": "sub/s.onnx"}),
+    ],
+)
+def test_takes_no_model_of_a_variant_in_the_components_own_folder(
+    write_package: WritePackage, variant: Any, owner: Any
+) -> None:
+    bodies = {"v": variant, "w": {"model_id": ".", **owner}}
+    root = write_package({**package(**bodies), "models/c/m.onnx": MODEL, "models/c/sub/s.onnx": MODEL})
+    if variant == {"file": "link.onnx"}:
+        (root / "models/c/link.onnx").symlink_to("m.onnx")
+    found = one_finding(root)
+    remedy = "what is meant is the model of another variant, whose folder is 'models/c'"
+    assert found.startswith(f"models/c/metadata.json#/model_variants/v/{next(iter(variant))}: model file ")
+    assert found.endswith(f" does not exist in 'models/c/v' ({remedy}) [ORT010]")
+
+
+def test_a_draft_has_models_beside_that_of_a_variant_in_the_components_own_folder(write_package: WritePackage) -> None:
+    variants = {"v": {"file": "v.onnx"}, "w": {"model_id": ".", "file": "w.onnx"}, "x": {"file": "v.onnx"}}
+    root = write_package({**package(**variants), "models/c/v.onnx": MODEL, "models/c/w.onnx": MODEL})
+    found = {name: variant_of(root, name).model_path for name in variants}
+    assert found == {name: root.resolve() / f"models/c/{'w' if name == 'w' else 'v'}.onnx" for name in variants}
+
+
 def test_takes_a_model_of_the_folder_that_variants_share(write_package: WritePackage) -> None:
     variants = {name: {"model_id": "common", "file": "common/model.onnx"} for name in "ab"}
     root = write_package({**package(**variants), "models/c/common/model.onnx": MODEL})
