@@ -40,10 +40,17 @@ from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, Usa
 from ortpkg.names import did_you_mean
 from ortpkg.package.executor_info import ORT, PATH_SESSION_OPTIONS
 from ortpkg.package.file_operations import FileOperations
+from ortpkg.package.findings import listed
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import Progress
 from ortpkg.package.metadata_format import MANIFEST
-from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.package_info import (
+    ComponentInfo,
+    PackageFormat,
+    PackageInfo,
+    VariantInfo,
+    has_packages_version,
+)
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
@@ -177,6 +184,7 @@ class _Edit:
         for key in keys:
             _state(manifest, f"{key}_name", edits.name)
             _state(manifest, f"{key}_version", edits.version)
+        self._tell_of_version()
         _state(manifest, "description", edits.description)
         if edits.license is not None:
             additional = manifest.setdefault("additional_metadata", {})
@@ -185,6 +193,18 @@ class _Edit:
             _state(additional, LICENSE, edits.license)
             if not additional:
                 del manifest["additional_metadata"]
+
+    def _tell_of_version(self) -> None:
+        """Where variants have versions of their own, those of the others change with the package's."""
+        new, old = self._edits.version, self._package.version or ""
+        if new is None or new == old:
+            return
+        variants = [variant for component in self._package.components for variant in component.variants]
+        following = [each.name for each in variants if has_packages_version(each)]
+        if following and len(following) < len(variants):
+            version = f"is {quoted(new)} now" if new else "is none now"
+            was = quoted(old) if old else "none"
+            self._notify(f"the version of {listed(following)} {version}, and was {was}; the others keep their own")
 
     # --- the order ---------------------------------------------------------------------------------------------------
 

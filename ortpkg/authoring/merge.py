@@ -57,7 +57,7 @@ def merge(
     """Brings the variants of ``second`` together with those of ``first``: at ``output``, or (None) into ``first``.
 
     Components of the same name become one. The result has the format, the name, the version and the description of
-    ``first``; variants of a ``second`` of another version keep it as a fact of theirs. Every
+    ``first``; variants of a ``second`` of another version, or of none, keep that as a fact of theirs. Every
     file of both is re-hashed first. Where several components change in place, a reader at that moment may see one of
     them new and another one old; both are whole.
 
@@ -104,6 +104,7 @@ class _Merger:
         self._notify = notify
         self._description = PackageDescription(other, base.format)
         self._conflicts: list[str] = []
+        self._told_versions: list[str] = []
         self._entries: dict[str, dict[str, VariantEntry]] = {}
         self._files: dict[str, Path] = {}
 
@@ -117,6 +118,7 @@ class _Merger:
         if self._conflicts:
             listed = "\n".join(f"  {conflict}" for conflict in self._conflicts)
             raise AuthoringError(f"the packages contradict each other, and nothing was merged:\n{listed}")
+        self._tell_of_versions()
         documents: list[DocumentChange] = []
         commit = None
         if self._entries:
@@ -146,9 +148,6 @@ class _Merger:
 
     def _compare_packages(self) -> None:
         base, other = self._base, self._other
-        if self._has_other_version:
-            stays = f"stays {quoted(base.version)}" if base.version else "stays unstated"
-            self._notify(f"the version {stays}; variants of the other package keep {quoted(other.version)} as theirs")
         for what, ours, theirs in (("inputs", base.inputs, other.inputs), ("outputs", base.outputs, other.outputs)):
             shapes = [
                 [(value.name, value.type, value.shape and len(value.shape)) for value in each]
@@ -169,8 +168,16 @@ class _Merger:
     @property
     def _has_other_version(self) -> bool:
         """Whether variants that join must say their version themselves."""
-        theirs, ours = self._other.version, self._base.version
-        return bool(theirs) and not is_same_version(theirs or "", ours or "")
+        return not is_same_version(self._other.version or "", self._base.version or "")
+
+    def _tell_of_versions(self) -> None:
+        for told in self._told_versions:
+            self._notify(told)
+        if self._entries and self._has_other_version:
+            ours, theirs = self._base.version, self._other.version
+            stays = f"stays {quoted(ours)}" if ours else "stays unstated"
+            keep = f"keep {quoted(theirs)} as theirs" if theirs else "have none"
+            self._notify(f"the version {stays}; variants of the other package {keep}")
 
     def _join_component(self, component: ComponentInfo) -> None:
         existing = self._base.component(component.name)
@@ -197,10 +204,13 @@ class _Merger:
         label = f"variant {quoted(variant.name)} of component model {quoted(existing.name)}"
         same = existing.variant(variant.name)
         if same is not None:
+            ours, theirs = version_of(same, self._base), version_of(variant, self._other)
             if what := self._difference(same, variant):
-                ours, theirs = version_of(same, self._base), version_of(variant, self._other)
                 versions = f" (versions {quoted(ours)} and {quoted(theirs)})" if ours != theirs else ""
                 self._conflicts.append(f"{label} is in both packages, and {what} differ{versions}")
+            elif not is_same_version(ours or "", theirs or ""):
+                ours, theirs = (quoted(each) if each else "none" for each in (ours, theirs))
+                self._told_versions.append(f"{label} is the same in both; its version stays {ours}, not {theirs}")
             return False
         check_new_name("variant", variant.name, [each.name for each in existing.variants])
         if reasons := _disagreement(existing, variant):
@@ -240,7 +250,7 @@ class _Merger:
     def _join_variant(self, component: str, variant: VariantInfo, place: VariantPlace, folder: str) -> None:
         entry = self._description.entry.components[component].variants[variant.name]
         if self._has_other_version and VERSION_FACT not in entry.metadata:
-            entry = replace(entry, metadata=freeze({**entry.metadata, VERSION_FACT: self._other.version}))
+            entry = replace(entry, metadata=freeze({**entry.metadata, VERSION_FACT: self._other.version or None}))
         name = folder.rpartition("/")[2]
         if name != place.folder_name:
             entry = replace(entry, model_id=None if name == variant.name else name)

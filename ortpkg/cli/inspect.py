@@ -15,7 +15,7 @@ from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode
 from ortpkg.package.frozen import thaw
-from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
+from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo, has_packages_version, version_of
 
 
 def command(
@@ -54,9 +54,11 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
     for component in info.components:
         own = [sizes[component.name, variant.name] for variant in component.variants]
         shares = any(each.shared_nbytes for each in own)
+        has_versions = not all(map(has_packages_version, component.variants))
         output.table(
             [
                 Column("variant"),
+                *([Column("version")] if has_versions else []),
                 Column("ep", short=short_ep_names),
                 Column("device"),
                 Column("architecture", drops=1),
@@ -66,8 +68,9 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
                 *([Column("shared", is_numeric=True, drops=4)] if shares else []),
             ],
             [
-                (*_variant_row(variant), *_size_texts(size, shares=shares))
+                (variant.name, *version, *_variant_row(variant), *_size_texts(size, shares=shares))
                 for variant, size in zip(component.variants, own, strict=True)
+                for version in [(version_of(variant, info) or "none",) if has_versions else ()]
             ],
             title=f"component model {component.name}",
         )
@@ -139,7 +142,6 @@ def _variant_row(variant: VariantInfo) -> tuple[str, ...]:
     constraints = variant.constraints
     data_types = variant.metadata.get("data_types") or ()
     return (
-        variant.name,
         constraints.ep or "any",
         constraints.device or "any",
         constraints.architecture or "any",

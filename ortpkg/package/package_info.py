@@ -193,15 +193,20 @@ def until_nul(text: str) -> str:
 
 
 VERSION_FACT = "version"
-"""Key of a variant's metadata: its own version, where that is not the package's."""
+"""Key of a variant's metadata: its own version, where that is not the package's; null states that it has none."""
 
 
 def version_of(variant: VariantInfo, package: PackageInfo) -> str | None:
     """The variant's version: its own where it states one, else the package's; None where nobody states any (K24)."""
-    return own_version(variant) or package.version
+    return package.version if has_packages_version(variant) else own_version(variant)
 
 
 def own_version(variant: VariantInfo) -> str | None:
-    """The version that the variant itself states; None where it is the package's."""
+    """The version that the variant itself states; None where it has the package's, or none."""
     own = variant.metadata.get(VERSION_FACT)
     return own if isinstance(own, str) and own else None
+
+
+def has_packages_version(variant: VariantInfo) -> bool:
+    """Whether the package's version is the variant's too: it states none of its own, nor that it has none."""
+    return variant.metadata.get(VERSION_FACT, "") is not None and own_version(variant) is None

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from ortpkg.errors import UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.package_info import VERSION_FACT, VariantInfo, own_version
+from ortpkg.package.package_info import VERSION_FACT, VariantInfo, has_packages_version, own_version
 from ortpkg.quantities import duration_text, nbytes_text, parse_duration_s, parse_nbytes
 from ortpkg.selection.variant_facts import PRECISIONS, Precision, words_of
 from ortpkg.versions import is_same_version
@@ -122,7 +122,7 @@ def check_where_keys(
 def recorded_fact(variant: VariantInfo, key: str, *, package_version: str | None = None) -> tuple[bool, object]:
     """Whether something is recorded of a variant under ``key``, and what; its version may be the package's."""
     if key == VERSION_FACT:
-        version = own_version(variant) or package_version
+        version = package_version if has_packages_version(variant) else own_version(variant)
         return version is not None, version
     return key in variant.metadata, variant.metadata.get(key)
 

@@ -10,6 +10,7 @@ import pytest
 
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.edit import PackageEdits, edit
+from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, Severity, UnknownComponentError, UsageError
@@ -47,6 +48,21 @@ def test_states_what_a_package_says_of_itself(package: Path) -> None:
     assert (info.name, info.version, info.description) == ("new", "2.0", "It does.")
     assert info.additional_metadata["license"] == "Apache-2.0"
     assert content_of(package / "models") == models
+
+
+def test_tells_whose_version_changes_with_the_packages(tmp_path: Path, make_model: ModelMaker) -> None:
+    roots = [
+        create(tmp_path / name, [NewVariant.for_cpu(make_model(name))], name="m", version=version).root
+        for name, version in (("a", "1.0"), ("b", "1.1"))
+    ]
+    told: list[str] = []
+    edit(roots[0], PackageEdits(version="1.5"), notify=told.append)
+    assert told == []
+    merge(*roots, notify=lambda _: None)
+
+    edit(roots[0], PackageEdits(version="2.0"), notify=told.append)
+
+    assert told == ["the version of 'a' is '2.0' now, and was '1.5'; the others keep their own"]
 
 
 def test_an_empty_text_takes_something_out(package: Path) -> None:

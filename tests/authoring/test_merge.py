@@ -165,6 +165,41 @@ def test_variants_of_two_versions_keep_each_its_own(tmp_path: Path, make_model: 
     assert ModelPackage(third).select(profile="snapdragon-x-laptop", where={"version": "1.1"}).best is not None
 
 
+@pytest.mark.requirement("K19", "K24")
+@pytest.mark.parametrize("form", FORMS)
+def test_variants_of_a_package_without_a_version_get_none(tmp_path: Path, make_model: ModelMaker, form: str) -> None:
+    first = create(tmp_path / "a", [NewVariant.for_cpu(make_model("a"))], name="m", version="1.0", form=form).root
+    second = create(tmp_path / "b", [NewVariant.for_cpu(make_model("b"))], name="m", form=form).root
+    third = create(tmp_path / "c", [NewVariant.for_cpu(make_model("c"))], name="m", version="2.0", form=form).root
+    told: list[str] = []
+
+    merge(first, second, notify=told.append)
+    merge(third, first, notify=lambda _: None)
+
+    assert "the version stays '1.0'; variants of the other package have none" in told
+    for root, versions in ((first, {"a": "1.0", "b": None}), (third, {"c": "2.0", "a": "1.0", "b": None})):
+        package = ModelPackage(root)
+        assert {each.name: version_of(each, package.info) for each in package.component().variants} == versions
+        assert errors_of(root) == []
+        selection = package.select(where={"version": "1.0"})
+        assert {each.variant.name for each in selection.verdicts if each.is_eligible} == {"a"}
+
+
+@pytest.mark.requirement("K19")
+def test_a_variant_that_both_have_keeps_its_version_and_that_is_told(tmp_path: Path, make_model: ModelMaker) -> None:
+    model = NewVariant.for_cpu(make_model("a"))
+    first, second = (
+        create(tmp_path / version, [model], name="m", version=version, form="universal").root
+        for version in ("1.0", "1.1")
+    )
+    told: list[str] = []
+
+    with pytest.raises(AuthoringError, match="already; nothing was changed"):
+        merge(first, second, notify=told.append)
+
+    assert told == ["variant 'a' of component model 'model' is the same in both; its version stays '1.0', not '1.1'"]
+
+
 @pytest.mark.requirement("K24")
 @pytest.mark.parametrize(
     ("asked", "found"), [("1.0", "old"), ("2.1", "new"), ("2.1.0", "new"), ("1", "old"), ("2", "")]

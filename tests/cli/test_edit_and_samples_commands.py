@@ -29,6 +29,25 @@ def test_edit_changes_what_is_named(ortpkg: RunCommand, package: Path) -> None:
     assert ortpkg("inspect", package, "--json").json["license"] == "MIT"
 
 
+def test_inspect_shows_what_variants_have_instead_of_the_packages_version(
+    ortpkg: RunCommand, package: Path, model: MakeModel, tmp_path: Path
+) -> None:
+    assert ortpkg("edit", package, "--model-version", "1.0").code == 0
+    assert ortpkg("inspect", package).out.count("1.0") == 1
+    for name, words in (("new", ("--model-version", "1.1")), ("old", ())):
+        create = ("create", tmp_path / name, "--name", "p", "--cpu", model(f"{name}.onnx"), *words)
+        assert ortpkg(*create).code == 0
+        assert ortpkg("merge", tmp_path / name, "--into", package).code == 0
+    rows = [line.split()[:2] for line in ortpkg("inspect", package).out.splitlines()]
+    assert [row for row in rows if len(row) > 1 and row[0] in ("variant", "double", "other", "new", "old")] == [
+        ["variant", "version"],
+        ["double", "1.0"],
+        ["other", "1.0"],
+        ["new", "1.1"],
+        ["old", "none"],
+    ]
+
+
 def test_edit_replaces_a_model(ortpkg: RunCommand, package: Path, model: MakeModel) -> None:
     assert ortpkg("edit", package, "--variant", "double", "--model", model("new.onnx", factor=3.0)).code == 0
     done = ortpkg("run", package, "--variant", "double", "--random", "--dim", "N=1", "--backend", "embedded")

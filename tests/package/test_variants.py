@@ -129,6 +129,7 @@ def test_a_variant_has_its_own_version_where_it_states_one_and_else_the_packages
         "none": {},
         "empty": {"version": ""},
         "number": {"version": 3},
+        "unknown": {"version": None},
     }
     variants = {name: replace(make(name), metadata=metadata) for name, metadata in stated.items()}
 
@@ -137,7 +138,9 @@ def test_a_variant_has_its_own_version_where_it_states_one_and_else_the_packages
         "none": None,
         "empty": None,
         "number": None,
+        "unknown": None,
     }
     assert version_of(variants["own"], package) == "1.1"
     assert version_of(variants["number"], package) == "2.0"
+    assert version_of(variants["unknown"], package) is None
     assert version_of(variants["none"], replace(package, version=None)) is None
