@@ -33,10 +33,11 @@ from ortpkg.authoring.new_variant import (
     checked_session_options,
     prepare_variants,
 )
-from ortpkg.authoring.removal import files_of_variant
+from ortpkg.authoring.removal import files_of_variant, users_of_component
 from ortpkg.authoring.same_content import have_same_files
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
+from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
 from ortpkg.package.executor_info import ORT, PATH_SESSION_OPTIONS
 from ortpkg.package.file_operations import FileOperations
@@ -115,7 +116,8 @@ def edit(
     Args:
         root: the package.
         edits: what is to be different.
-        force: take a model whose inputs or outputs differ from those of the other variants.
+        force: take a model whose inputs or outputs differ from those of the other variants, or, where there is none,
+            from those of the model that it replaces.
         progress, notify, operations: as for :func:`~ortpkg.authoring.create.add_variant`.
 
     Raises:
@@ -317,21 +319,31 @@ class _Edit:
         return folder
 
     def _check_agreement(self, component: ComponentInfo, variant: VariantInfo, prepared: PreparedVariant) -> None:
+        """Compares the new model with the other variants'; where there is none to compare, with what it replaces."""
         if prepared.files.facts is None:
             return
-        for other in component.variants:
-            if other.name == variant.name or other.model_path is None:
-                continue
-            try:
-                theirs = read_model_facts(other.model_path).signature
-            except ModelError as error:
-                self._notify(f"inputs and outputs were not compared with variant {quoted(other.name)}: {error}")
-                continue
-            if found := differences(prepared.files.facts.signature, theirs):
-                message = f"the new model cannot stand for {quoted(other.name)}: {'; '.join(found)}"
-                if not self._force:
-                    raise AuthoringError(f"{message} (force takes it nevertheless)")
-                self._notify(message)
+        ours = prepared.files.facts.signature
+        others = [each for each in component.variants if each.name != variant.name]
+        compared = [self._compare(ours, each, quoted(each.name), "") for each in others]
+        if not any(compared):
+            users = [*users_of_component(self._package, component.name), MANIFEST]
+            self._compare(ours, variant, "the one that it replaces", f"; what {' and '.join(users)} may say is of that")
+
+    def _compare(self, ours: ModelSignature, other: VariantInfo, named: str, more: str) -> bool:
+        """Whether the two could be compared. AuthoringError, or with force a warning, where they do not agree."""
+        if other.model_path is None:
+            return False
+        try:
+            theirs = read_model_facts(other.model_path).signature
+        except ModelError as error:
+            self._notify(f"inputs and outputs were not compared with variant {quoted(other.name)}: {error}")
+            return False
+        if found := differences(ours, theirs):
+            message = f"the new model cannot stand for {named}: {'; '.join(found)}{more}"
+            if not self._force:
+                raise AuthoringError(f"{message} (force takes it nevertheless)")
+            self._notify(message)
+        return True
 
 
 def _is_the_same(variant: VariantInfo, prepared: PreparedVariant) -> bool:

@@ -66,15 +66,19 @@ def _files_of_variant(package: PackageInfo, variant: VariantInfo, others: list[V
 
 def check_component_is_free(package: PackageInfo, component: str) -> None:
     """AuthoringError where pipeline.json or samples.json uses the component that is to go."""
-    pipeline = read_pipeline(package)
-    users = [PIPELINE] if pipeline is not None and component in pipeline_components(pipeline) else []
-    meant = (component, None) if pipeline is None else (component,)
-    users += [SAMPLES] if any(sample.component in meant for sample in read_samples(package)) else []
-    if users:
+    if users := users_of_component(package, component):
         raise AuthoringError(
             f"this is the last variant of component model {quoted(component)}, which {' and '.join(users)} uses: "
             "change that first, or add another variant"
         )
+
+
+def users_of_component(package: PackageInfo, component: str) -> list[str]:
+    """Which of pipeline.json and samples.json are about the component."""
+    pipeline = read_pipeline(package)
+    users = [PIPELINE] if pipeline is not None and component in pipeline_components(pipeline) else []
+    meant = (component, None) if pipeline is None else (component,)
+    return users + ([SAMPLES] if any(sample.component in meant for sample in read_samples(package)) else [])
 
 
 def _touches(directory: Path, variant: VariantInfo) -> bool:

@@ -122,6 +122,20 @@ def test_a_model_that_does_not_fit_is_refused(package: Path, make_model: ModelMa
     edit(package, PackageEdits(variant="b", model=other), force=True, notify=lambda _: None)
 
 
+def test_the_only_model_keeps_its_inputs_and_outputs(tmp_path: Path, make_model: ModelMaker) -> None:
+    root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], notify=lambda _: None).root
+    other = make_model("other", signature="(float[batch, 4, 4] x) => (float[batch, 4, 4] y)")
+    before = content_of(root)
+    message = r"cannot stand for the one that it replaces: .*; what manifest\.json may say is of that \(force takes it"
+    with pytest.raises(AuthoringError, match=message):
+        changed(root, variant="a", model=other)
+    assert content_of(root) == before
+
+    warnings: list[str] = []
+    edit(root, PackageEdits(variant="a", model=other), force=True, notify=warnings.append)
+    assert "cannot stand for the one that it replaces" in warnings[0]
+
+
 def test_everything_is_one_change(package: Path, make_model: ModelMaker) -> None:
     new = make_model("new", producer="other")
     info = changed(package, name="n", order=["b"], variant="b", model=new, session_options={"session.log_id": "x"})
