@@ -242,7 +242,7 @@ class _Edit:
 
     def _set_options(self, component: ComponentInfo, variant: VariantInfo) -> None:
         given = {
-            "session_options": checked_session_options(self._edits.session_options),
+            "session_options": checked_session_options(self._edits.session_options, self._notify),
             "provider_options": checked_provider_options(self._edits.provider_options),
         }
         holder = self._options_holder(component, variant)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.authoring.model_facts import complete_constraints, variant_metadata
+from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import VariantFiles, collect_variant_files
 from ortpkg.devices.hardware import DeviceType
@@ -139,7 +140,7 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
     entry = VariantEntry(
         model_file=files.model_file,
         constraints=complete_constraints(given, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")),
-        session_options=checked_session_options(wanted.session_options),
+        session_options=checked_session_options(wanted.session_options, notify),
         provider_options=checked_provider_options(wanted.provider_options),
         metadata=variant_metadata(files.facts, files.nbytes),
     )
@@ -173,14 +174,22 @@ def _checked_options(what: str, options: Mapping[str, object]) -> Mapping[str, s
     return {key: str(value) for key, value in options.items()}
 
 
-def checked_session_options(options: Mapping[str, object]) -> Mapping[str, str]:
-    """As they are to be kept. UsageError for the name of an attribute of SessionOptions, which is no config entry."""
+def checked_session_options(options: Mapping[str, object], notify: Notify) -> Mapping[str, str]:
+    """As they are to be kept; ``notify`` is told of what looks like a typo, since there are entries unknown here.
+
+    UsageError for the name of an attribute of SessionOptions, nearly spelled too: that is no config entry.
+    """
     for key in options:
         if f"{_CONFIG_ENTRY}{key}" in SAFE_SESSION_OPTIONS:
             raise UsageError(
                 f"the session option {quoted(key)} is an attribute of SessionOptions in programs; packages name config "
                 f"entries: write {quoted(_CONFIG_ENTRY + key)}"
             )
+        meant = meant_session_option(key)
+        if meant is not None and "." not in key:
+            raise UsageError(f"there is no session option {quoted(key)}; did you mean {quoted(meant)}?")
+        if meant is not None:
+            notify(f"the session option {quoted(key)} is not known; did you mean {quoted(meant)}?")
     return _checked_options("session", options)
 
 

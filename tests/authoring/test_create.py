@@ -222,6 +222,19 @@ def test_a_universal_package_says_everything_twice_but_the_device_of_the_cpu(
     }
 
 
+def test_a_session_option_that_looks_mistyped_is_told(tmp_path: Path, make_model: ModelMaker) -> None:
+    model = make_model()
+    with pytest.raises(UsageError, match=r"'intra_op_num_thread'; did you mean 'session\.intra_op_num_threads'\?"):
+        create(tmp_path / "p", [NewVariant(model=model, session_options={"intra_op_num_thread": "1"})])
+
+    warnings: list[str] = []
+    options = {"session.intra_op_num_thread": "1", "session.intra_op_num_threads": "1", "other.entry": "1"}
+    create(tmp_path / "p", [NewVariant(model=model, ep="cpu", session_options=options)], notify=warnings.append)
+    assert warnings == [
+        "the session option 'session.intra_op_num_thread' is not known; did you mean 'session.intra_op_num_threads'?"
+    ]
+
+
 def test_an_attribute_of_session_options_is_no_session_option(tmp_path: Path, make_model: ModelMaker) -> None:
     model = NewVariant(model=make_model(), session_options={"intra_op_num_threads": "1"})
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.rules import selection_rules
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
@@ -89,14 +90,23 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
         unsafe += [key for key in variant.provider_options if key not in _allowed_provider_options(variant)]
         if unsafe:
             writes = [key for key in unsafe if key in FORBIDDEN_SESSION_OPTIONS]
+            typos = [f"; for {quoted(key)}, did you mean {quoted(meant)}?" for key, meant in _typos(variant, unsafe)]
             more = f"; onnxruntime 1.31 forbids {listed(writes)} in packages" if writes else ""
-            message = f"variant {quoted(variant.name)} sets {listed(unsafe)}: a session needs trust{more}"
+            message = (
+                f"variant {quoted(variant.name)} sets {listed(unsafe)}: a session needs trust{more}{''.join(typos)}"
+            )
             yield of_variant(selection_rules.OPTION_NEEDS_TRUST, variant, message)
         for key, value in variant.session_options.items():
             try:
                 read_as_onnxruntime({key: value})
             except InvalidSessionOptionError as error:
                 yield of_variant(selection_rules.OPTION_VALUE, variant, f"variant {quoted(variant.name)}: {error}")
+
+
+def _typos(variant: VariantInfo, keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Session options among ``keys`` that are nearly named like a known one, which is the second."""
+    meant = ((key, meant_session_option(key)) for key in keys if key in variant.session_options)
+    return [(key, found) for key, found in meant if found is not None]
 
 
 def _winner(package: CheckedPackage, first: VariantInfo) -> str:

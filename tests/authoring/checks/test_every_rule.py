@@ -368,6 +368,12 @@ SELECTION_CASES = (
     RuleCase(
         rule=selection_rules.OPTION_NEEDS_TRUST,
         good=metadata_tree,
+        change=_metadata_option("intra_op_num_thread", "1"),
+        message="for 'intra_op_num_thread', did you mean 'session.intra_op_num_threads'?",
+    ),
+    RuleCase(
+        rule=selection_rules.OPTION_NEEDS_TRUST,
+        good=metadata_tree,
         change=_metadata_option("session.enable_profiling", "1"),
         message="onnxruntime 1.31 forbids 'session.enable_profiling' in packages",
     ),

@@ -1,0 +1,31 @@
+"""Session options that are nearly named like a known one: typos, most likely."""
+
+from __future__ import annotations
+
+import difflib
+
+from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
+from ortpkg.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES
+from ortpkg.session.safe_options import SAFE_SESSION_OPTIONS
+
+_CONFIG_ENTRY = "session."
+_KNOWN = frozenset(
+    {
+        *SAFE_SESSION_OPTIONS,
+        *COMPILING_ENTRIES,
+        *RUNNING_ENTRIES,
+        *PATH_SESSION_OPTIONS,
+        *FORBIDDEN_SESSION_OPTIONS,
+    }
+)
+#: Nearer than names that mean different things usually are: a release may have entries that are not known here.
+_CUTOFF = 0.85
+
+
+def meant_session_option(key: str) -> str | None:
+    """The config entry that an unknown ``key`` was probably meant to be, with or without "session."."""
+    if key in _KNOWN:
+        return None
+    name = key.lower() if "." in key else f"{_CONFIG_ENTRY}{key.lower()}"
+    found = difflib.get_close_matches(name, sorted(_KNOWN), n=1, cutoff=_CUTOFF)
+    return found[0] if found else None
