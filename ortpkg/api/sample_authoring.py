@@ -169,7 +169,7 @@ def _check_name_is_free(package: PackageInfo, samples: SampleArrays, *, overwrit
     """Before minutes of running; the change itself asks again."""
     if samples.inputs and not overwrite and any(each.name == samples.name for each in read_samples(package)):
         raise AuthoringError(
-            f"there is a sample set {quoted(samples.name)} already: choose another name, or overwrite it"
+            f"there is a sample set {quoted(samples.name)} already: choose another name, or replace it with --overwrite"
         )
 
 

@@ -67,7 +67,7 @@ class PackageDiff:
         variants_changed: those that differ, in the old package's order.
         files: of the samples → (old, new) SHA-256; "" where there is none.
         old_nbytes, new_nbytes: size of all files.
-        old_format, new_format: generation of the format; a difference is none of meaning.
+        old_format, new_format: generation of the format, "" of a bare model; a difference is none of meaning.
     """
 
     facts: tuple[Change, ...] = ()
@@ -126,9 +126,13 @@ def _diff(old: PackageInfo, new: PackageInfo, progress: Progress | None) -> Pack
         files=_diff_files(ours.sidecar_files(), theirs.sidecar_files(), progress),
         old_nbytes=ours.total_nbytes,
         new_nbytes=theirs.total_nbytes,
-        old_format=ours.info.format.value,
-        new_format=theirs.info.format.value,
+        old_format=_format_of(ours.info),
+        new_format=_format_of(theirs.info),
     )
+
+
+def _format_of(package: PackageInfo) -> str:
+    return "" if package.root.is_file() else package.format.value
 
 
 class _Package:

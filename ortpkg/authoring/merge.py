@@ -71,6 +71,7 @@ def merge(
     notify = notify or logger.warning
     base, other = (Path(os.path.abspath(root)) for root in (first, second))  # noqa: PTH100  # keeps symbolic links
     open_package(base)
+    open_package(other)
     check_intact(other, notify=notify, progress=progress)
     joining = open_package(other)
     if output is not None:

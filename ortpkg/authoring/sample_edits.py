@@ -99,7 +99,9 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
     samples: list[dict[str, Any]] = document["samples"]
     index = next((place for place, each in enumerate(samples) if each["name"] == new.name), None)
     if index is not None and not overwrite and new.inputs is not None:
-        raise AuthoringError(f"there is a sample set {quoted(new.name)} already: choose another name, or overwrite it")
+        raise AuthoringError(
+            f"there is a sample set {quoted(new.name)} already: choose another name, or replace it with --overwrite"
+        )
     old = samples[index] if index is not None else None
     files = {
         key: content

@@ -58,7 +58,7 @@ def _print_diff(found: PackageDiff, output: Output) -> None:
         _print_variant(each, output)
     for line in _file_lines(found.files):
         output.line(line)
-    if found.old_format != found.new_format:
+    if found.old_format and found.new_format and found.old_format != found.new_format:
         output.note(f"format: {found.old_format} and {found.new_format}")
     output.note(f"size: {_sizes_text(found.old_nbytes, found.new_nbytes)}")
     if found.is_equal:

@@ -135,8 +135,8 @@ def _read(
 
 def _no_directory(root: Path | str) -> PackageNotFoundError:
     what = "is not a directory" if os.path.lexists(root) else "does not exist"
-    packed = " (a packed one is opened with ortpkg unpack first)" if Path(root).is_file() else ""
-    message = f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}{packed}"
+    files = "; a packed one (name.ortpkg) is unpacked first, of a bare model (name.onnx) ortpkg create makes one"
+    message = f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}{files}"
     return PackageNotFoundError(message, path=root)
 
 

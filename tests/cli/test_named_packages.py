@@ -179,3 +179,20 @@ def test_a_model_that_is_no_link_has_no_data_behind_foreign_links(ortpkg: RunCom
     data.symlink_to("../secret")
     assert "ORT101 error" in ortpkg("validate", model).out
     assert "is reached through a symbolic link" in ortpkg("diff", model, model).err
+
+
+def test_messages_say_what_there_is_and_what_would_be_right(
+    ortpkg: RunCommand, tmp_path: Path, model: Callable[..., Path]
+) -> None:
+    package, gone = tmp_path / "p", tmp_path / "gone"
+    assert ortpkg("create", package, "--cpu", model()).code == 0
+    assert "format:" not in ortpkg("diff", package, model()).err
+    missing = " ".join(ortpkg("inspect", gone).err.split())
+    assert "name.ortpkg" in missing
+    assert "name.onnx" in missing
+    merged = ortpkg("merge", package, gone, "-o", tmp_path / "new")
+    assert "does not exist" in merged.err
+    assert "has no digests.json" not in merged.err
+    words = ("samples", "record", package, "--name", "s", "--random", "--dim", "N=2", "--backend", "embedded")
+    assert ortpkg(*words).code == 0
+    assert "--overwrite" in ortpkg(*words).err
