@@ -314,6 +314,11 @@ def product(sizes: Iterator[Size] | tuple[Size, ...] | list[Size]) -> Size:
     return reduce(operator.mul, (size for size in found if not isinstance(size, int)), known)
 
 
+def total(*sizes: Size) -> Size:
+    """The sum of all; 0 of none."""
+    return reduce(operator.add, sizes, 0)
+
+
 def least(size: Size) -> float:
     """A number that the size is never below, with every symbol 0 or more; minus infinity where there is none."""
     return size if isinstance(size, int) else sum(_least_term(*term) for term in size.terms)

@@ -9,17 +9,21 @@ from ortpkg.shapes import (
     containers,
     control_flow,
     elementwise,
-    layout,
+    joining,
+    making,
     normalization,
     products,
     reduction,
+    reshaping,
     sampling,
+    taking,
     windows,
 )
 from ortpkg.shapes.shape_context import InferenceFunction, inference_functions_of
 
 _MODULES = (
-    attention, containers, control_flow, elementwise, layout, normalization, products, reduction, sampling, windows,
+    attention, containers, control_flow, elementwise, joining, making, normalization, products, reduction, reshaping,
+    sampling, taking, windows,
 )  # fmt: skip
 
 

@@ -129,6 +129,21 @@ class ShapeContext:
         found = self.elements(slot)
         return found.values[0] if found is not None and len(found.values) == 1 else None
 
+    def values(self, slot: int) -> tuple[Size | None, ...] | None:
+        """The whole numbers in the input in C order, None for each that is not followed; None where none is."""
+        found = self.elements(slot)
+        return None if found is None else found.values
+
+    def vector_length(self, slot: int) -> int | None:
+        """How many elements the input, a vector, has, where that is a known number."""
+        shape = self.shape(slot)
+        return shape[0] if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else None
+
+    def vector_elements(self, slot: int) -> tuple[Size | None, ...]:
+        """The elements of a vector of known length, None for each that is not followed."""
+        found = self.elements(slot)
+        return (None,) * (self.vector_length(slot) or 0) if found is None else found.values
+
     def constant(self, slot: int) -> npt.NDArray[Any] | None:
         """The input, where it is a constant of few elements, of whatever type."""
         return self._constants(self.node.inputs[slot]) if self.has(slot) else None
