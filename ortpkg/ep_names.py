@@ -140,7 +140,7 @@ def stated_ep(text: str | None) -> str | None:
 
 
 def context_sources_of(ep_name: str) -> tuple[str, ...]:
-    """Values of an EPContext node's ``source`` by which the EP calls its contexts (E10); the first is what it writes.
+    """Values of an EPContext node's ``source`` by which the EP calls its contexts; the first is what it writes.
 
     >>> context_sources_of("QNNExecutionProvider"), context_sources_of("OpenVINOExecutionProvider")
     (('QNNExecutionProvider', 'QNN'), ('OpenVINOExecutionProvider',))

@@ -1,4 +1,4 @@
-"""The policy pipeline of pull request 27786: its steps, in their order, in one place (K22).
+"""The policy pipeline of pull request 27786: its steps, in their order, in one place.
 
 1. order devices: ``selection.ranking.order_devices``;
 2. select EP devices, and the variant with them: ``selection.selector.select_ep_devices``;

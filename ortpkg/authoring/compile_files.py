@@ -50,7 +50,7 @@ def compile_files(
 ) -> list[CompiledModel]:
     """Compiles model files into context models, all into one folder, or leaves nothing.
 
-    The binary is named after the first source, as ep_weight_sharing_ctx_gen does (E45): ``[model1]_[ep].bin``.
+    The binary is named after the first source, as ep_weight_sharing_ctx_gen does: ``[model1]_[ep].bin``.
 
     Args:
         request: what to compile; the outputs of all jobs lie in one folder, which is made where it is missing.

@@ -86,7 +86,7 @@ def adding_variant(
 ) -> tuple[DocumentChange, ...]:
     """The documents that change when ``variant`` joins ``component``; a component that is new joins the manifest.
 
-    ``overall``: how the package's overall inputs and outputs (K20) change by that; None: not at all.
+    ``overall``: how the package's overall inputs and outputs change by that; None: not at all.
     """
     return adding_variants(package, {component: {variant: entry}}, overall)
 

@@ -20,7 +20,7 @@ from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_registry import plugin_names
 
 COMPATIBILITY_PREFIX = "ep_compatibility_info."
-"""Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp, K11)."""
+"""Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp)."""
 
 _DEFAULT_LIMITS = ModelLimits()
 
@@ -92,7 +92,7 @@ def complete_constraints(given: Constraints, facts: ModelFacts | None, notify: C
 
 
 def variant_metadata(facts: ModelFacts | None, nbytes: int) -> dict[str, Any]:
-    """The facts that metadata.json keeps of a variant (K24): data types, quantization, opset, nodes, size in bytes.
+    """The facts that metadata.json keeps of a variant: data types, quantization, opset, nodes, size in bytes.
 
     A set of files without one model (GenAI) has its size only.
     """

@@ -1,4 +1,4 @@
-"""The inputs and outputs of a whole package (K20), as its manifest states them, and how they change with components.
+"""The inputs and outputs of a whole package, as its manifest states them, and how they change with components.
 
 Without pipeline.json, components are wired by name: the package takes what no earlier component makes, and gives what
 no later one takes. With one, the pipeline says what the package takes and gives, and the manifest is left alone.

@@ -33,7 +33,7 @@ class VariantEntry:
         model_file: relative to the variant's folder; None for a set of files (GenAI).
         constraints: what it needs.
         session_options, provider_options: as a document states them, paths not resolved.
-        metadata: facts (K24).
+        metadata: facts.
         model_id: what names its folder (see ``sanitize_model_id``); None: the variant's name.
         directory: its folder relative to the component's, where the component generation needs another one.
         additional_metadata: opaque, without what ortpkg keeps there.

@@ -1,9 +1,9 @@
 """The allocation plan: for each value, where its buffer comes from and how long it lives. Pure integers.
 
-Second of the three planning layers (requirements M05 to M10). It walks the execution order once, counting uses down.
-An output starts with one count for its producer, which is released right after that node, plus one per use; inputs,
-weights and outer values have no end; graph outputs end once, after the last step. A buffer whose count reaches zero
-can be taken by a later value of the same size on the same device.
+Second of the three planning layers. It walks the execution order once, counting uses down. An output starts with one
+count for its producer, which is released right after that node, plus one per use; inputs, weights and outer values have
+no end; graph outputs end once, after the last step. A buffer whose count reaches zero can be taken by a later value of
+the same size on the same device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PERMANENT = sys.maxsize
 
 
 class AllocKind(Enum):
-    """Where a value's buffer comes from (ONNX Runtime's five kinds, M06)."""
+    """Where a value's buffer comes from (ONNX Runtime's five kinds)."""
 
     ALLOCATE = "allocate"
     REUSE = "reuse"
@@ -46,7 +46,7 @@ class ByteSize:
 
 
 class ProgramCounter:
-    """The intervals of steps, both ends included, in which a value (or a buffer) is in use (M07).
+    """The intervals of steps, both ends included, in which a value (or a buffer) is in use.
 
     Starts and ends alternate and never run backwards; PlanVerificationError otherwise. A last interval without an
     end has none: inputs and weights.
@@ -97,7 +97,7 @@ class ProgramCounter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocPlanPerValue:
-    """What the plan says of one value (M05).
+    """What the plan says of one value.
 
     Attributes:
         alloc_kind: where its buffer comes from.
@@ -156,7 +156,7 @@ def plan_allocations(
 
 
 def compute_use_counts(plan: ExecutionPlan) -> list[int]:
-    """How many releases each value awaits (M08).
+    """How many releases each value awaits.
 
     One for its producer, one per input slot that takes it, one per node whose sub-graphs take it, and one for being
     a graph output. Inputs, weights and outer values: a count that never reaches zero.

@@ -1,4 +1,4 @@
-"""Runs nodes in the order of the plan without waiting for asynchronous ones before their results are needed (D07).
+"""Runs nodes in the order of the plan without waiting for asynchronous ones before their results are needed.
 
 A *strict* node waits for all that it takes. A *non-strict* one is called at once: what is under way it gets as a
 :class:`PendingValue`, and waits for it if and when it needs it. The plan keeps what an asynchronous node reads and

@@ -1,4 +1,4 @@
-"""Puts copy nodes where values cross between the CPU's memory and memory that it cannot read (requirements D08, M01).
+"""Puts copy nodes where values cross between the CPU's memory and memory that it cannot read.
 
 ONNX Runtime's MemcpyTransformer: it runs last, on a partitioned graph, and changes nothing where the CPU reads all
 memories. Afterwards each node finds its inputs where its kernel reads them:

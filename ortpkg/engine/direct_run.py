@@ -1,4 +1,4 @@
-"""Runs a graph that is one fused node, from the caller's arrays to the caller's arrays (requirements D07, D09).
+"""Runs a graph that is one fused node, from the caller's arrays to the caller's arrays.
 
 What a small model costs inside a native library is less than a run of the engine around it; with nothing to plan, all
 that is left of that is what protects the caller: the gate, limits and cancelling, whose memory an output is, errors.

@@ -1,8 +1,7 @@
 """The context model: the partitioned model with an EPContext node in the place of each compiled partition.
 
-Execution providers make the nodes and the binaries, the framework makes the model (E19, E20). What stays on the CPU
-takes its weights along, in the model or in one file beside it, so that no file of the source model is needed (E29, E30,
-E55).
+Execution providers make the nodes and the binaries, the framework makes the model. What stays on the CPU takes its
+weights along, in the model or in one file beside it, so that no file of the source model is needed.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 #: The only version of the com.microsoft domain that there is.
 _MICROSOFT_VERSION = 1
-#: Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp, K11).
+#: Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp).
 COMPATIBILITY_PREFIX = "ep_compatibility_info."
 
 
@@ -116,7 +115,7 @@ def _stand_ins(fused: Mapping[Node, FusedKernel], providers: Iterable[ExecutionP
 
 
 def _add_compatibility_info(model: Model, makers: Collection[str], providers: Iterable[ExecutionProvider]) -> None:
-    """What each EP says of what it compiled, where selection looks for it (K11)."""
+    """What each EP says of what it compiled, where selection looks for it."""
     for provider in providers:
         if provider.name not in makers:
             continue

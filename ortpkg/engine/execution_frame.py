@@ -1,6 +1,6 @@
 """The values of one run of one graph, and the context through which kernels get memory and run sub-graphs.
 
-A frame belongs to one run: nothing in it is shared with another (requirements D09, M18, M19). Where an output lies is
+A frame belongs to one run: nothing in it is shared with another. Where an output lies is
 decided in this order: the place that the memory pattern keeps for it; the buffer of the input that the plan lets it
 overwrite, or of the dead value that it takes over; a new array. Graph outputs are always new arrays: they belong to
 the caller.
@@ -161,7 +161,7 @@ class ExecutionFrame:
     # --- memory ------------------------------------------------------------------------------------------------------
 
     def allocate(self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int) -> Tensor:
-        """A C-contiguous array for an output: from the pattern first, else by its kind (M19); a DeviceTensor in memory
+        """A C-contiguous array for an output: from the pattern first, else by its kind; a DeviceTensor in memory
         that the CPU cannot read.
 
         Raises LimitExceededError before anything is allocated, PlanVerificationError (FAIL) for a kind that no output
@@ -212,7 +212,7 @@ class ExecutionFrame:
         self._charges[value_index] = self._charges.get(value_index, 0) + nbytes
 
     def complete_node(self, instruction: Instruction) -> None:
-        """Gives back what died with a node: buffers, charges, and the trace's entries (M18)."""
+        """Gives back what died with a node: buffers, charges, and the trace's entries."""
         for index in instruction.releases:
             if index not in self._buffers:
                 self._discharge(index)

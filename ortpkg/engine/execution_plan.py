@@ -1,7 +1,7 @@
 """The execution plan: in which order nodes run, on which device, with which kernel, and the index of every value.
 
-First of the three planning layers (requirements M01 to M04): everything after it speaks in integers only. The plan is
-frozen; the same graph always gives the same plan (M22).
+First of the three planning layers: everything after it speaks in integers only. The plan is frozen; the same graph
+always gives the same plan.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class OrtDevice:
 
     Attributes:
         name: of the memory.
-        alignment: of blocks and of offsets in them, in bytes (M24).
-        is_host_accessible: whether the CPU reads and writes it; else values get there and back in copy nodes (D08).
+        alignment: of blocks and of offsets in them, in bytes.
+        is_host_accessible: whether the CPU reads and writes it; else values get there and back in copy nodes.
     """
 
     name: str = "Cpu"
@@ -39,7 +39,7 @@ CPU_DEVICE = OrtDevice()
 
 
 class OrtValueNameIdxMap:
-    """Value name ↔ index: unique, both ways, contiguous from 0, stable (M04)."""
+    """Value name ↔ index: unique, both ways, contiguous from 0, stable."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._indices: dict[str, int] = {}
@@ -158,16 +158,16 @@ def create_execution_plan(
     kernels: Mapping[int, KernelDef],
     given: Mapping[str, OrtDevice] | None = None,
 ) -> ExecutionPlan:
-    """Plans the execution of a partitioned graph (M01).
+    """Plans the execution of a partitioned graph.
 
     Args:
-        viewer: the graph with its nodes in topological order (Kahn's algorithm, M02).
+        viewer: the graph with its nodes in topological order (Kahn's algorithm).
         devices: execution provider name → its memory.
         kernels: node index → kernel definition.
         given: where constants and outer values lie that are not in the CPU's memory.
 
     Raises:
-        ModelError: FAIL, a node has no kernel or no provider of the session (M03).
+        ModelError: FAIL, a node has no kernel or no provider of the session.
         InvalidGraphError: a main graph takes a value that nobody makes.
     """
     graph = viewer.graph
@@ -214,7 +214,7 @@ def _locations(
 def _near_their_readers(
     steps: Sequence[NodeStep], locations: list[OrtDevice], graph: Graph, values: OrtValueNameIdxMap
 ) -> list[OrtDevice]:
-    """Moves a value that all memories share to that of its only reader, so that its allocator gives the place (D08)."""
+    """Moves a value that all memories share to that of its only reader, so that its allocator gives the place."""
     if all(step.device == CPU_DEVICE for step in steps):
         return locations
     readers: dict[int, set[OrtDevice]] = {}
@@ -235,7 +235,7 @@ def _near_their_readers(
 
 
 def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
-    """``steps`` with what asynchronous nodes need (D07).
+    """``steps`` with what asynchronous nodes need.
 
     Each strict node waits for the asynchronous ones whose outputs it takes. What an asynchronous node reads and makes
     is used once more by the first step that waits for it, or by the last one: until then nobody writes over it.

@@ -1,4 +1,4 @@
-"""Fused nodes at run time: each calls the compute function of the partition that it stands for (P08, P09, D07)."""
+"""Fused nodes at run time: each calls the compute function of the partition that it stands for."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
         kernel: the partition.
         state: what its ``create_state`` returned.
         is_strict: whether ranks and sizes of what any provider returns, and of what goes in, are checked too (strict
-            invocation, D07).
+            invocation).
     """
     body = kernel.body
     context_node = _context_node(body)

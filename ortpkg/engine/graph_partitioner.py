@@ -1,11 +1,11 @@
 """Partitions a graph among execution providers: first come, first served, or by cost where a session asks for that.
 
-Source: the partitioning article (requirements P06 to P14, P18). Each provider is asked in order what it can run of the
-nodes. A capability without a meta definition assigns one node; with one it is a sub-graph that becomes a single fused
-node, which the provider then compiles. A claim on a node that is already taken falls, as a whole. A provider is asked a
-second time about the float16 nodes that it left, as if they were float32: those it then wants get casts around them
-first (D04, ADR 15). What nobody wants goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan bodies)
-of the nodes that were not fused are partitioned in the same way.
+Source: the partitioning article. Each provider is asked in order what it can run of the nodes. A capability without a
+meta definition assigns one node; with one it is a sub-graph that becomes a single fused node, which the provider then
+compiles. A claim on a node that is already taken falls, as a whole. A provider is asked a second time about the float16
+nodes that it left, as if they were float32: those it then wants get casts around them first (ADR 15). What nobody wants
+goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan bodies) of the nodes that were not fused are
+partitioned in the same way.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Partitioner:
         return dict(chosen), choice
 
     def _place_left_over(self) -> None:
-        """What nobody claimed is the last provider's (P14)."""
+        """What nobody claimed is the last provider's."""
         last = self._providers[-1]
         left_over = [node for node in self._graph.nodes if not node.execution_provider]
         for node in left_over:
@@ -200,7 +200,7 @@ class _Partitioner:
                     order = topological_order(self._graph)
 
     def _single_node(self, provider: ExecutionProvider, capability: ComputeCapability) -> Node | None:
-        """The claimed node, None where it is taken. A claim without a meta definition is one node (P18)."""
+        """The claimed node, None where it is taken. A claim without a meta definition is one node."""
         if len(capability.node_indices) != 1:
             raise ExecutionProviderError(
                 f"{provider.name} claims {len(capability.node_indices)} nodes without a meta definition; "
@@ -211,7 +211,7 @@ class _Partitioner:
         return None if nodes is None else nodes[0]
 
     def _free_nodes(self, capability: ComputeCapability) -> list[Node] | None:
-        """The claimed nodes in the order of their indices, or None where one of them is taken or gone (P10)."""
+        """The claimed nodes in the order of their indices, or None where one of them is taken or gone."""
         nodes = []
         for index in sorted(set(capability.node_indices)):
             if not self._graph.has_node(index) or self._graph.node(index).execution_provider:

@@ -26,7 +26,7 @@ def find_kernels(
 
     A node that came in after the partition goes to the first provider that has a kernel for it.
 
-    Raises KernelNotFoundError where the provider of a node has no kernel for it (P15).
+    Raises KernelNotFoundError where the provider of a node has no kernel for it.
     """
     by_name = {provider.name: provider for provider in providers}
     kernels: dict[int, KernelDef] = {}

@@ -1,8 +1,8 @@
 """The memory pattern: one block per device, and the offset of each buffer in it. Pure integers.
 
-Third of the three planning layers (requirements M11 to M17, M21, M24). Sizes come from a *trace*: at initialization
-from the shapes that are known, or from the first run of a new set of input shapes. Lifetimes always come from the
-allocation plan, so that a pattern stays right even for a value that the traced run happened not to ask memory for.
+Third of the three planning layers. Sizes come from a *trace*: at initialization from the shapes that are known, or from
+the first run of a new set of input shapes. Lifetimes always come from the allocation plan, so that a pattern stays
+right even for a value that the traced run happened not to ask memory for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_BUFFERS_FOR_BEST_LAYOUT = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTraceRecord:
-    """One allocation as it happened (M11): steps are inclusive, ``free_step`` is the last step of its use.
+    """One allocation as it happened: steps are inclusive, ``free_step`` is the last step of its use.
 
     What was there when the frame was made (inputs, weights, outer values) is there from step 0 to the end.
     ``reused_buffer`` is the value whose buffer it lies in, itself where it got one of its own.
@@ -40,7 +40,7 @@ class MemoryTraceRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPattern:
-    """The layout of one device's block (M15).
+    """The layout of one device's block.
 
     Attributes:
         peak_size: bytes of the block.
@@ -59,7 +59,7 @@ class MemoryPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPatternGroup:
-    """A pattern per location (M14)."""
+    """A pattern per location."""
 
     locations: tuple[OrtDevice, ...]
     patterns: tuple[MemoryPattern, ...]
@@ -111,10 +111,10 @@ class _LocationTrace:
 
 
 class OrtValuePatternPlanner:
-    """Collects the trace of one run, one planner per location (M13), and lays it out.
+    """Collects the trace of one run, one planner per location, and lays it out.
 
-    It is told at four moments (M12): when the frame is made, when an output gets memory, when one takes the buffer of
-    another value, and when a value dies.
+    It is told at four moments: when the frame is made, when an output gets memory, when one takes the buffer of another
+    value, and when a value dies.
     """
 
     def __init__(self, plan: ExecutionPlan, allocation: AllocationPlan) -> None:
@@ -150,7 +150,7 @@ class OrtValuePatternPlanner:
         return tuple(sorted(found, key=lambda record: (record.allocation_step, record.value_index)))
 
     def generate_patterns(self) -> MemoryPatternGroup:
-        """One pattern per location, offsets aligned for it (M24)."""
+        """One pattern per location, offsets aligned for it."""
         sizes: dict[int, int] = {}
         for record in self.records():
             owner = self._allocation.values[record.value_index].reused_buffer
@@ -200,7 +200,7 @@ def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtV
 
 
 def needs_run_trace(allocation: AllocationPlan) -> bool:
-    """Whether some planned buffer has a size that only a run can tell (M21)."""
+    """Whether some planned buffer has a size that only a run can tell."""
     return any(
         value.size is not None and not value.size.is_static
         for value in allocation.values

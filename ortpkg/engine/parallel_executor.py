@@ -1,4 +1,4 @@
-"""Runs nodes on several threads as soon as their inputs are there (requirement P02, ``ORT_PARALLEL``).
+"""Runs nodes on several threads as soon as their inputs are there (``ORT_PARALLEL``).
 
 The thread that calls ``run`` works too, so that a run makes progress even when other runs keep the pool busy. Which
 values die when is counted at run time here, for the order is not the plan's.

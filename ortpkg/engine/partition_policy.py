@@ -1,8 +1,8 @@
 """Partitioning by cost: which provider gets each node, weighed by operator, limits and transfers.
 
-First come, first served stays the default (requirement P10). Under this policy all providers are asked what they would
-run of a graph of which nothing is taken; of these claims the cheapest placement is found
-(:mod:`ortpkg.engine.placement_search`), held against what first come would give, and the cheaper of the two is used.
+First come, first served stays the default. Under this policy all providers are asked what they would run of a graph of
+which nothing is taken; of these claims the cheapest placement is found (:mod:`ortpkg.engine.placement_search`), held
+against what first come would give, and the cheaper of the two is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values that an asynchronous kernel is still computing (requirement D07).
+"""Values that an asynchronous kernel is still computing.
 
 An asynchronous compute function returns a ``concurrent.futures.Future`` of what a synchronous one returns. Whoever
 starts it gets a :class:`Pending`; a non-strict node that takes an output of it gets a :class:`PendingValue`.

@@ -1,4 +1,4 @@
-"""Runs a graph's nodes one after the other, in the order of the plan (requirement P02)."""
+"""Runs a graph's nodes one after the other, in the order of the plan."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ortpkg.kernels.op_kernel import Tensor
 
 
 def execute_sequentially(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
-    """Runs ``instructions`` on ``frame``: prepare memory, run the kernel, release what died (M18).
+    """Runs ``instructions`` on ``frame``: prepare memory, run the kernel, release what died.
 
     Raises:
-        RunError: RUNTIME_EXCEPTION with the node's name and the kernel's text (P16).
+        RunError: RUNTIME_EXCEPTION with the node's name and the kernel's text.
         LimitExceededError, CancelledError: the run's limits, or its caller, ended it.
     """
     if not instructions:

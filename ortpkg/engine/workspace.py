@@ -64,7 +64,7 @@ class Workspace:
         return pattern is not None and 0 < nbytes <= pattern.sizes.get(value.reused_buffer, 0)
 
     def cut(self, value_index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """The tensor of a value for which there is room, in its place in the block (M17).
+        """The tensor of a value for which there is room, in its place in the block.
 
         Raises PlanVerificationError where the pattern has no place for the value.
         """

@@ -264,8 +264,8 @@ class InvalidGraphError(ModelError, InvalidArgument, Fail):
 class KernelNotFoundError(ModelError, OrtNotImplemented, InvalidGraph, Fail):
     """No execution provider of the session has a kernel for a node.
 
-    Its status is FAIL, as ONNX Runtime's design documents have it (P15, M03; ADR 15). onnxruntime says NOT_IMPLEMENTED,
-    and ``except NotImplemented`` catches it all the same.
+    Its status is FAIL, as ONNX Runtime's design documents have it (ADR 15). onnxruntime says NOT_IMPLEMENTED, and
+    ``except NotImplemented`` catches it all the same.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The operator ``com.microsoft:EPContext``: its attributes as a value, checked, with the design's defaults.
 
-Source: "OnnxRuntime EP context cache feature design" (requirements E01 to E12). The operator has any number of inputs
-and outputs, of any type. Attributes that the design does not know survive a round trip.
+Source: "OnnxRuntime EP context cache feature design". The operator has any number of inputs and outputs, of any type.
+Attributes that the design does not know survive a round trip.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _KINDS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpContextAttributes:
-    """What an EPContext node says (E01 to E12).
+    """What an EPContext node says.
 
     Attributes:
         main_context: whether the node refers to a context that holds its graph (default); where not, its graph is in
-            the context of another node, one with ``main_context`` (E02, E03).
-        ep_cache_context: the context itself where ``embed_mode``, else its path, relative to the ONNX file (E04).
-        embed_mode: whether the context lies in the node (default, E05).
-        ep_sdk_version, onnx_model_filename, hardware_architecture, partition_name, notes: optional texts (E06 to E09,
-            E11); "" where absent.
-        source: the key of the EP that made the node; an EP takes only nodes with a key of its own (E10).
-        max_size: left to the EP; 0 by default (E12).
+            the context of another node, one with ``main_context``.
+        ep_cache_context: the context itself where ``embed_mode``, else its path, relative to the ONNX file.
+        embed_mode: whether the context lies in the node (default).
+        ep_sdk_version, onnx_model_filename, hardware_architecture, partition_name, notes: optional texts; "" where
+            absent.
+        source: the key of the EP that made the node; an EP takes only nodes with a key of its own.
+        max_size: left to the EP; 0 by default.
         others: attributes that the design does not know, unchanged.
     """
 

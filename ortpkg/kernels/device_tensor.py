@@ -2,7 +2,7 @@
 
 Only the allocator whose memory it is in, and kernels of the providers that compute there, can do anything with it. What
 would read it in passing (``numpy.asarray``, iteration, arithmetic) raises TypeError: a value that crosses from one
-memory to another does so in a copy node, where the plan shows it, and nowhere else (requirement D08).
+memory to another does so in a copy node, where the plan shows it, and nowhere else.
 """
 
 from __future__ import annotations

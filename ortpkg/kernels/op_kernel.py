@@ -2,8 +2,8 @@
 
 A *kernel factory* gets an :class:`OpKernelInfo` (the node's attributes, constant inputs, known types) and returns a
 *compute function*. Everything that can be done once (reading attributes, laying out constant weights) is done in the
-factory; the compute function only computes, keeps no state between calls, and may run on many threads at once
-(requirements D09, D10). This is ONNX Runtime's OpKernel, with ``Compute() const``, as a closure::
+factory; the compute function only computes, keeps no state between calls, and may run on many threads at once. This is
+ONNX Runtime's OpKernel, with ``Compute() const``, as a closure::
 
     @kernel("Relu", since=(6, 13, 14), types={"T": REAL_NUMBERS}, in_place=((0, 0),))
     def relu(info: OpKernelInfo) -> Compute:

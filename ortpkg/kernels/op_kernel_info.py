@@ -62,7 +62,7 @@ def make_compute(graph: Graph, node: Node, definition: KernelDef, info: OpKernel
     ``info``: what the kernel sees of the node, where that is more than the graph says.
 
     Raises InvalidGraphError where the node's attributes do not fit, and ModelError (FAIL) where what the factory made
-    cannot be called (P15); both name the node.
+    cannot be called; both name the node.
     """
     try:
         compute = definition.factory(info or NodeKernelInfo(graph, node))

@@ -144,7 +144,7 @@ def sanitize_model_id(model_id: str) -> str:
 
 
 def _discover(resolver: PathResolver, found: FindingCollector) -> list[str]:
-    """Folders under models/ with a metadata.json, by name; others are not component models (K03)."""
+    """Folders under models/ with a metadata.json, by name; others are not component models."""
     try:
         models = resolver.resolve(MODELS)
         names = list_names(models.path, PathKind.DIRECTORY) if models.kind is PathKind.DIRECTORY else []
@@ -259,7 +259,7 @@ class _ComponentReader:
             self._found.add(COMPONENT_NAME_DIFFERS, self._document, message, pointer="/component_model_name")
 
     def _merge(self, inline: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, list[_Declaration]]:
-        """Variant name → its declarations, metadata.json first (K06); names in the manifest's order, then others."""
+        """Variant name → its declarations, metadata.json first; names in the manifest's order, then others."""
         merged: dict[str, list[_Declaration]] = {name: [] for name in inline.get("model_variants", {})}
         for name, body in metadata.get("model_variants", {}).items():
             merged.setdefault(name, []).append(_Declaration(body, self._document, ("model_variants", name)))

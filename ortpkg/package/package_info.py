@@ -1,8 +1,8 @@
 """What a model package says, as frozen values: package → component models → variants. No I/O.
 
-Vocabulary and structure: pull request 27786 of onnxruntime (model package), requirements K01 to K06, K13 to K15, K20.
-A reader makes these only from documents that passed every check, so whoever holds one need not check again.
-All paths are absolute, resolved and confined to the package (or, for an ``installed`` layout, allowed by the caller).
+Vocabulary and structure: pull request 27786 of onnxruntime (model package). A reader makes these only from documents
+that passed every check, so whoever holds one need not check again. All paths are absolute, resolved and confined to the
+package (or, for an ``installed`` layout, allowed by the caller).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Constraints:
     """What a variant needs. ``None`` means "does not say": any EP, any device, any architecture.
 
     ``ep`` is ONNX Runtime's full name ("CPUExecutionProvider"); ``device`` is lower case ("cpu", "gpu", "npu");
-    ``ep_compatibility_info`` is the opaque string that the EP stored in the compiled model (K10, K11).
+    ``ep_compatibility_info`` is the opaque string that the EP stored in the compiled model.
     """
 
     ep: str | None = None
@@ -87,7 +87,7 @@ class VariantInfo:
             ``ep_compatibility_info`` for ``compatibility_string``): what onnxruntime 1.28 on selects by. None where the
             package has no such keys.
         has_directory: whether ``directory`` exists; always, unless the package was read by compatible rules.
-        metadata: facts kept per variant (data types, quantization, opset, file size, ...; K24).
+        metadata: facts kept per variant (data types, quantization, opset, file size, ...).
         additional_metadata: opaque, survives a round trip.
         source: where it was declared.
     """
@@ -152,7 +152,7 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageInfo:
-    """A whole package; ``components`` stand in execution order (K14).
+    """A whole package; ``components`` stand in execution order.
 
     Attributes:
         root: the real path of its directory.
@@ -197,7 +197,7 @@ VERSION_FACT = "version"
 
 
 def version_of(variant: VariantInfo, package: PackageInfo) -> str | None:
-    """The variant's version: its own where it states one, else the package's; None where nobody states any (K24)."""
+    """The variant's version: its own where it states one, else the package's; None where nobody states any."""
     return package.version if has_packages_version(variant) else own_version(variant)
 
 

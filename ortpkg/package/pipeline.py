@@ -115,7 +115,7 @@ def check_pipeline(root: Path, components: Iterable[str]) -> tuple[Pipeline | No
 
 
 def pipeline_components(pipeline: Pipeline) -> tuple[str, ...]:
-    """The component models in the order in which they first run (K14), each once."""
+    """The component models in the order in which they first run, each once."""
     names: dict[str, None] = {}
     pending = list(reversed(pipeline.steps))
     while pending:

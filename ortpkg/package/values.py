@@ -1,4 +1,4 @@
-"""Inputs and outputs as manifest.json and pipeline.json state them (K20)."""
+"""Inputs and outputs as manifest.json and pipeline.json state them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An execution provider's memory, and how values get into it and out of it (requirements D08, M24).
+"""An execution provider's memory, and how values get into it and out of it.
 
 There are two kinds. Memory that the CPU reads and writes, too, is arrays: values pass between such memories without a
 copy. Memory that the CPU cannot read is blocks that only its own allocator understands; values are DeviceTensors there,

@@ -20,7 +20,7 @@ _KINDS = {"CPU": DeviceType.CPU, "GPU": DeviceType.GPU, "NPU": DeviceType.NPU}
 
 
 def compatibility_text(descriptor: ContextDescriptor, backend: str) -> str:
-    """What contexts made in this environment need, as ``ep_compatibility_info`` (K11)."""
+    """What contexts made in this environment need, as ``ep_compatibility_info``."""
     import hashlib  # 5 ms; the way of ortpkg select leads by here
 
     options = hashlib.sha256(json.dumps(dict(descriptor.options), sort_keys=True).encode()).hexdigest()[:12]
@@ -42,7 +42,7 @@ def is_own_text(info: str, backend: str) -> bool:
 def rate_compatibility(
     devices: Sequence[HardwareDevice], info: str, *, backend: str, version: str, takes_patches: bool
 ) -> CompiledModelCompatibility:
-    """Rates a compatibility string (K10).
+    """Rates a compatibility string.
 
     Args:
         devices: that the variant would run on.

@@ -5,7 +5,7 @@ where contexts lie, whether they are still right, one binary for however many pa
 of a group. A provider brings five things: which nodes it supports, compile, export, import, and a description of what
 its contexts depend on.
 
-Source: the EPContext design (requirements E10, E19 to E21, E25 to E28, E35 to E41, E43 to E54).
+Source: the EPContext design.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class CompilingProvider(ExecutionProvider):
 
     Attributes:
         context_sources: values of an EPContext node's ``source`` that are its own, beside those that its name implies
-            (``ep_names.context_sources_of``); the first is what it writes. Letter by letter (E10).
+            (``ep_names.context_sources_of``); the first is what it writes. Letter by letter.
         ep_context: the session's options; set by the session before it asks for capabilities.
         context_form: in which onnxruntime's execution provider of the name keeps contexts, where that is known: it is
             read, and written where the session's options ask for it.
@@ -206,7 +206,7 @@ class CompilingProvider(ExecutionProvider):
         return next((node for node in fused.body.nodes if is_ep_context(node)), None)
 
     def get_ep_context_nodes(self) -> list[Node]:
-        """Writes the binary of what was compiled so far, if that was not done, and returns the nodes (E19, E20)."""
+        """Writes the binary of what was compiled so far, if that was not done, and returns the nodes."""
         if self.ep_context.enable:
             self._context_writer().finish()
         return list(self._context_nodes)

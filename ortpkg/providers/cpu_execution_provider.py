@@ -1,6 +1,6 @@
 """The embedded CPU provider: numpy kernels for what matters, ``onnx.reference`` for the rest; it is always complete.
 
-It comes last in every session, and is added where the caller left it out (requirements P14, D05, D11).
+It comes last in every session, and is added where the caller left it out.
 """
 
 from __future__ import annotations

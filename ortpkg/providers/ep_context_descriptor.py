@@ -1,7 +1,7 @@
 """What a compiled context was made from and for, readable, and compared before a context is believed.
 
 A context that another driver, SDK, device or architecture made may load and compute nonsense, or crash; one of another
-model computes another model. So each carries a descriptor, and loading compares it first (E40).
+model computes another model. So each carries a descriptor, and loading compares it first.
 """
 
 from __future__ import annotations

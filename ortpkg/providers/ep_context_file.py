@@ -1,6 +1,6 @@
 """The file (or embedded payload) that holds compiled contexts: a readable index, then blobs, equal ones stored once.
 
-One file holds every partition of every model of a group (E03, E25, E43)::
+One file holds every partition of every model of a group::
 
     16 bytes   magic and version of the form
      8 bytes   length of the index, little-endian

@@ -1,7 +1,7 @@
 """Whether a context is the one that an EPContext node was made with, before an execution provider sees it.
 
 A node names a file and a partition in it; another model's file can have come there under the same name. So what the
-node's notes and its inputs and outputs say is compared with what lies in the file (E40).
+node's notes and its inputs and outputs say is compared with what lies in the file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ortpkg.providers.ep_context_file import ContextEntry
 def check_context_entry(entry: ContextEntry, node: Node, attributes: EpContextAttributes, *, ep_name: str) -> None:
     """Raises EpContextError (INVALID_GRAPH), which names the field, where ``entry`` is not what ``node`` was made with.
 
-    Notes are free text (E11): those that are no descriptor of ours say nothing, and only the arity is compared.
+    Notes are free text: those that are no descriptor of ours say nothing, and only the arity is compared.
     """
     where = f"the context of partition {quoted(attributes.partition_name or node.name)}"
     noted = _noted(attributes.notes, where, ep_name)

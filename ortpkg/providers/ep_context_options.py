@@ -1,6 +1,6 @@
 """The session options of the EPContext design, read from a session's config entries into one frozen value.
 
-Source: the EPContext design's table of session options (requirements E13 to E18, E44). Keys are ONNX Runtime's.
+Source: the EPContext design's table of session options. Keys are ONNX Runtime's.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class EpContextOptions:
     """What a session was told about compiled contexts.
 
     Attributes:
-        enable: dump the context model (E13); only then the attributes marked with * matter.
-        file_path: where the context model goes *, or, for a model from memory, where it came from (E14); None where
-            not given.
-        embed_mode: * contexts go into the nodes rather than a file beside the model (E15; off by default, unlike the
+        enable: dump the context model; only then the attributes marked with * matter.
+        file_path: where the context model goes *, or, for a model from memory, where it came from; None where not
+            given.
+        embed_mode: * contexts go into the nodes rather than a file beside the model (off by default, unlike the
             attribute).
-        node_name_prefix: * of node names, partition names and graph names (E16).
-        external_initializers: * name of the file for the initializers of what stays on the CPU (E18); "": they go
-            into the ONNX file.
-        share: the session belongs to a group (E44).
+        node_name_prefix: * of node names, partition names and graph names.
+        external_initializers: * name of the file for the initializers of what stays on the CPU; "": they go into the
+            ONNX file.
+        share: the session belongs to a group.
         stop_share: it is the group's last one.
         for_onnxruntime: * contexts are written as onnxruntime's execution provider of the name writes them.
         model_path: the source model's file; None where it came from memory.
@@ -76,14 +76,14 @@ class EpContextOptions:
 
     @property
     def model_folder(self) -> Path | None:
-        """The folder to which paths of external contexts are relative (E37, E38); None where nothing tells it."""
+        """The folder to which paths of external contexts are relative; None where nothing tells it."""
         if self.model_path is not None:
             return self.model_path.parent
         return None if self.file_path is None else self.file_path.parent
 
     @property
     def output_path(self) -> Path:
-        """Where the context model is written (E14, E23, E24).
+        """Where the context model is written.
 
         Raises InvalidSessionOptionError where the model came from memory and no path is given.
         """
@@ -99,7 +99,7 @@ class EpContextOptions:
         return self.model_path.with_name(stem + _CONTEXT_SUFFIX)
 
     def binary_name(self, ep_name: str) -> str:
-        """``[model_name]_[ep].bin`` (E26): of the source model, or of the context model where its path is given.
+        """``[model_name]_[ep].bin``: of the source model, or of the context model where its path is given.
 
         The latter is onnxruntime's rule: contexts of one source for several precisions can share a folder.
         """
@@ -115,9 +115,9 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
         entries: config entries of the session options.
         model_path: the model's file; None where it comes from memory.
 
-    Raises InvalidSessionOptionError for a flag that is neither "0" nor "1", for generation from memory without a path
-    (E24), for a path that is a directory, for a name of external initializers that is no plain file name or that of a
-    file that is there, and SessionError for a context model that is there already, before anything is compiled.
+    Raises InvalidSessionOptionError for a flag that is neither "0" nor "1", for generation from memory without a path,
+    for a path that is a directory, for a name of external initializers that is no plain file name or that of a file
+    that is there, and SessionError for a context model that is there already, before anything is compiled.
     """
     path = entries.get(CONTEXT_FILE_PATH) or None
     options = EpContextOptions(

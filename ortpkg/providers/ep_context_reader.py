@@ -1,6 +1,6 @@
 """Finds the compiled context behind an EPContext node: embedded, in a file beside the model, or left by a session.
 
-Source: the EPContext design, inference workflow (requirements E02, E03, E36 to E40, E52, E53).
+Source: the EPContext design, inference workflow.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class EpContextReader:
         self._judged_at(path)
 
     def path_of(self, main: EpContextAttributes) -> Path:
-        """The context's file: relative to the model's folder, and inside it (E37, E38); EpContextError where not."""
+        """The context's file: relative to the model's folder, and inside it; EpContextError where not."""
         location = main.context_path
         folder = self._options.model_folder
         if folder is None:

@@ -1,7 +1,7 @@
 """What sessions of a group share: one binary while contexts are made, and the loaded contexts while they are used.
 
-Source: the EPContext design, "EPContext with weight sharing" (requirements E43 to E54). There is one workspace per
-execution provider in a process. An empty one means that the next session of a group is a first one (E49).
+Source: the EPContext design, "EPContext with weight sharing". There is one workspace per execution provider in a
+process. An empty one means that the next session of a group is a first one.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class EpContextWorkspace:
     """The shared workspace of one execution provider. Safe to use from several threads.
 
     A group of sessions that generate is bounded by ``ep.stop_share_ep_contexts``; sessions that infer take contexts out
-    until none is left, in any order, and may close in any order: what they took is theirs (E54).
+    until none is left, in any order, and may close in any order: what they took is theirs.
     """
 
     def __init__(self, ep_name: str) -> None:
@@ -102,7 +102,7 @@ class EpContextWorkspace:
     # --- generation --------------------------------------------------------------------------------------------------
 
     def add(self, path: Path, entries: Sequence[ContextEntry], *, form: ContextForm | None = None) -> Path:
-        """Adds what a session compiled, and returns the group's binary: the path that the first session named (E45).
+        """Adds what a session compiled, and returns the group's binary: the path that the first session named.
 
         ``form``: in which the binary is written; None for ortpkg's own. The first session's holds.
 
@@ -127,7 +127,7 @@ class EpContextWorkspace:
             return path if self._growing is None else self._growing.path
 
     def stop(self, finish: FinishGroup | None = None) -> WrittenGroup | None:
-        """Writes the group's binary and clears the workspace (E48, E49). None where nothing was compiled.
+        """Writes the group's binary and clears the workspace. None where nothing was compiled.
 
         Whoever called it removes what comes back, where the session fails after all.
 
@@ -176,9 +176,9 @@ class EpContextWorkspace:
     # --- inference ---------------------------------------------------------------------------------------------------
 
     def take(self, path: Path, name: str, load: Callable[[Path], ContextSource]) -> ContextEntry:
-        """The context of a partition, out of the workspace if an earlier session left it there (E53).
+        """The context of a partition, out of the workspace if an earlier session left it there.
 
-        Else the file is loaded, and all its other contexts are left for the sessions to come (E52).
+        Else the file is loaded, and all its other contexts are left for the sessions to come.
 
         Raises EpContextError where the file has no such context or is damaged.
         """

@@ -1,6 +1,6 @@
 """Keeps compiled contexts: in the nodes, in one binary beside the model, or in the group's; and makes the nodes.
 
-Source: the EPContext design, generation guidelines (requirements E20, E25 to E27, E43 to E48).
+Source: the EPContext design, generation guidelines.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class EpContextWriter:
         """
         Args:
             ep_name: of the execution provider; it names the binary.
-            source: the key that the nodes get (E10).
+            source: the key that the nodes get.
             options: the session's.
             finish_group: what the EP does with the contexts of a group before they are written.
             form: in which onnxruntime's execution provider of the name keeps contexts; None where it is not known.
@@ -149,7 +149,7 @@ class EpContextWriter:
         return payload
 
     def finish(self) -> None:
-        """Writes the session's binary; of a group, only the last session does (E48).
+        """Writes the session's binary; of a group, only the last session does.
 
         Raises EpContextWriteError where it cannot.
         """

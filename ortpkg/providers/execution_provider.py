@@ -1,7 +1,6 @@
 """The interface of an execution provider towards the engine: what it can run, and how it compiles what it fused.
 
-Source: the partitioning article and the high-level design (requirements P01, P06 to P13, D01, D06 to D08), and the
-EPContext design for the context methods.
+Source: the partitioning article and the high-level design, and the EPContext design for the context methods.
 """
 
 from __future__ import annotations
@@ -189,7 +188,7 @@ class ExecutionProvider:
     def nodes_for_float32(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> Collection[int]:
-        """Which of the free float16 nodes, by index, it would run with float32 in their place (D04).
+        """Which of the free float16 nodes, by index, it would run with float32 in their place.
 
         ``types_of`` says float32 where the graph still says float16. What it wants gets casts around it, and then
         :meth:`get_capability` is asked again. Default: what that claims by these types.

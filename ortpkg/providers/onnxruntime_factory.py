@@ -1,7 +1,7 @@
 """The bridge to an installed onnxruntime: one factory per execution provider of that build, under its own name.
 
 Which providers a build has is asked in a child process and remembered. A provider that onnxruntime lists without EP
-devices (a provider-bridge EP) reports no devices here either, so that device rules are skipped as upstream does (K08).
+devices (a provider-bridge EP) reports no devices here either, so that device rules are skipped as upstream does.
 """
 
 from __future__ import annotations

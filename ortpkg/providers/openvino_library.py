@@ -254,7 +254,7 @@ def _ports_of(compiled: Any, inputs: Sequence[str], outputs: Sequence[str]) -> P
 def _device_of(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> str:
     """The option's device; where that is only a type ("GPU"), the EP device's more exact name ("GPU.1").
 
-    Several EP devices are one virtual device, whose first takes what it can (K21).
+    Several EP devices are one virtual device, whose first takes what it can.
     """
     names = list(dict.fromkeys(filter(None, (each.ep_options.get("device_type", "") for each in ep_devices))))
     offered = f"HETERO:{','.join(names)}" if len(names) > 1 else "".join(names)

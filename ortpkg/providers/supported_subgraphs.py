@@ -1,4 +1,4 @@
-"""From the nodes that a provider can run to maximal partitions that can be fused (requirement D06).
+"""From the nodes that a provider can run to maximal partitions that can be fused.
 
 Two supported nodes may lie in one partition where no path between them leads through a node outside of it: fused, such
 a partition would depend on itself. Nodes are taken in topological order; each joins the partition of one of its

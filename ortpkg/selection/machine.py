@@ -45,7 +45,7 @@ class MachineOffer:
         return self.machine.hardware
 
     def compatibility(self, ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
-        """The EP factory's rating of a compatibility string on one EP device (K10); UNKNOWN without its factory.
+        """The EP factory's rating of a compatibility string on one EP device; UNKNOWN without its factory.
 
         One device at a time: what a rating of several together means is not specified upstream.
         """

@@ -1,9 +1,9 @@
 """Whether a variant can run on an EP device: rules in a fixed order, each pure, each with a reason.
 
-Source: MatchesVariant of pull request 27786 (requirements K07 to K10) and "Selection" in the design: EP, device,
-provider options that name a device, compatibility info; architecture only when asked. The two filters of the caller
-(``--ep`` with ``--backend``, ``--device``) follow the constraint of the same kind, so that a reason tells what is wrong
-with a variant before it tells that it was not asked for.
+Source: MatchesVariant of pull request 27786 and "Selection" in the design: EP, device, provider options that name a
+device, compatibility info; architecture only when asked. The two filters of the caller (``--ep`` with ``--backend``,
+``--device``) follow the constraint of the same kind, so that a reason tells what is wrong with a variant before it
+tells that it was not asked for.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def unavailable_ep(requirements: Requirements, context: MatchContext) -> Judgeme
 
 
 def match_ep(requirements: Requirements, ep_device: EpDevice, _context: MatchContext) -> RuleOutcome | None:
-    """K07: a named EP must be this one; an unset one is any."""
+    """A named EP must be this one; an unset one is any."""
     if requirements.ep is None or requirements.ep == ep_device.ep_name:
         return None
     return RuleOutcome(code=ReasonCode.EP_MISMATCH, reason=f"it is for {quoted(requirements.ep)}")
@@ -221,7 +221,7 @@ def match_requested_backend(
 
 
 def match_device(requirements: Requirements, ep_device: EpDevice, context: MatchContext) -> RuleOutcome | None:
-    """K08: the device must be of the constraint's type; skipped where the named EP reports no devices.
+    """The device must be of the constraint's type; skipped where the named EP reports no devices.
 
     Skipping is for a variant that names the EP, and so vouches for it. A variant for any EP goes by what the EP's name
     implies: else every EP without devices (Azure is in each stock onnxruntime) would take every accelerator's variant.
@@ -260,7 +260,7 @@ def match_requested_device(
 def match_provider_options(
     requirements: Requirements, ep_device: EpDevice, context: MatchContext
 ) -> RuleOutcome | None:
-    """K09: a provider option that names device types must allow the constraint's, and this EP device's.
+    """A provider option that names device types must allow the constraint's, and this EP device's.
 
     The caller's option replaces the variant's of the same key, as it does in a session.
     """
@@ -294,7 +294,7 @@ def _option_conflict(reason: str) -> RuleOutcome:
 def match_compatibility_info(
     requirements: Requirements, ep_device: EpDevice, context: MatchContext
 ) -> RuleOutcome | None:
-    """K10: the EP's own judgement of ``ep_compatibility_info``. An EP that fails to judge is noted, not believed."""
+    """The EP's own judgement of ``ep_compatibility_info``. An EP that fails to judge is noted, not believed."""
     info = requirements.compatibility_info
     if info is None:
         return None

@@ -45,7 +45,7 @@ _PLUGIN_BACKEND = 2
 def order_devices(ep_devices: Iterable[EpDevice], policy: Policy, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
     """EP devices in the policy's order; among equals the EP's priority, more memory, then names and addresses.
 
-    The result is the same for every order of discovery (K22: ordering is a step of its own).
+    The result is the same for every order of discovery (ordering is a step of its own).
     """
     rows = [(_first_key(ep_device, policy, hardware), ep_device) for ep_device in ep_devices]
     if len({key for key, _ in rows}) < len(rows):  # few machines have several devices that are equal so far

@@ -53,7 +53,7 @@ def select_as_release(
     refusal: str = "",
     notes: Sequence[str] = (),
 ) -> Selection:
-    """What the release of ``policy`` selects from ``component``, with a verdict on every variant (K16).
+    """What the release of ``policy`` selects from ``component``, with a verdict on every variant.
 
     Args:
         component: the component model.

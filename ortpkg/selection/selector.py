@@ -1,6 +1,6 @@
 """Select a variant: judge every variant on every EP device, rank what is eligible, say why. Pure; opens no file.
 
-Selection is a policy of its own, apart from the package (K16): what it needs comes in as arguments.
+Selection is a policy of its own, apart from the package: what it needs comes in as arguments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def select_variant(component: ComponentInfo, ep_devices: Sequence[EpDevice], request: SelectionRequest) -> Selection:
-    """The best variant of ``component`` on what the machine offers, and a verdict on everything else (K12).
+    """The best variant of ``component`` on what the machine offers, and a verdict on everything else.
 
     The order of ``ep_devices``, which execution providers offer, does not matter. That nothing fits is no error:
     ``best`` is then None. Raises UsageError where ``request.limits`` name metadata that no variant has.

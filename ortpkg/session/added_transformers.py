@@ -1,4 +1,4 @@
-"""Graph transformers and rewrite rules of a caller's own, as a session takes them (requirement D03).
+"""Graph transformers and rewrite rules of a caller's own, as a session takes them.
 
 What a caller hands in is code that we do not know: it is checked before it runs, what it raises becomes an error that
 names it, and a graph whose inputs or outputs it changed is refused.

@@ -1,4 +1,4 @@
-"""Which execution providers a session has where nobody names any: all that the machine supports, CPU last (P11).
+"""Which execution providers a session has where nobody names any: all that the machine supports, CPU last.
 
 The order is that of ``ep_names.KNOWN_EPS``, the one table of priorities. A provider is *supported* where its library is
 installed and offers a device of this machine, or where its name says for which kind of device it is and the machine has

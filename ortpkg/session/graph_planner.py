@@ -1,6 +1,6 @@
 """Plans a partitioned graph: execution plan, allocation plan, memory pattern, then kernels and weights.
 
-Sub-graphs (If, Loop, Scan) are planned before the graph around them is put together (requirements P04, P05, M20).
+Sub-graphs (If, Loop, Scan) are planned before the graph around them is put together.
 """
 
 from __future__ import annotations

@@ -44,18 +44,23 @@ class AdapterFormat:
         write_adapter(adapter, Path(file_path))
 
     def get_format_version(self) -> int:
+        """The version of the file's format, not of what is in it."""
         return FORMAT_VERSION
 
     def set_adapter_version(self, adapter_version: int) -> None:
+        """A number of the author's for the adapter."""
         self._adapter_version = adapter_version
 
     def get_adapter_version(self) -> int:
+        """The author's number for the adapter; 0 where none was set."""
         return self._adapter_version
 
     def set_model_version(self, model_version: int) -> None:
+        """A number of the author's for the model that the adapter belongs to."""
         self._model_version = model_version
 
     def get_model_version(self) -> int:
+        """The author's number for the model; 0 where none was set."""
         return self._model_version
 
     def set_parameters(self, params: Mapping[str, OrtValue]) -> None:
@@ -72,6 +77,7 @@ class AdapterFormat:
         self._parameters = dict(params)
 
     def get_parameters(self) -> dict[str, OrtValue]:
+        """The tensors by the names of the inputs that they stand in for; those of a file that was read are mapped."""
         return dict(self._parameters)
 
 

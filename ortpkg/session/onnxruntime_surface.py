@@ -44,6 +44,7 @@ class OrtEpAssignedSubgraph:
     nodes: tuple[OrtEpAssignedNode, ...]
 
     def get_nodes(self) -> list[OrtEpAssignedNode]:
+        """Its nodes; ``nodes`` as a list of the caller's own."""
         return list(self.nodes)
 
 
@@ -53,22 +54,28 @@ class OnnxruntimeSurface(ABC):
     @abstractmethod
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None = None
-    ) -> list[Value]: ...
+    ) -> list[Value]:
+        """Runs the model once; see the session's own."""
 
     @abstractmethod
-    def get_inputs(self) -> list[NodeArg]: ...
+    def get_inputs(self) -> list[NodeArg]:
+        """Inputs that must be fed."""
 
     @abstractmethod
-    def get_outputs(self) -> list[NodeArg]: ...
+    def get_outputs(self) -> list[NodeArg]:
+        """The model's outputs, in its order."""
 
     @abstractmethod
-    def get_overridable_initializers(self) -> list[NodeArg]: ...
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Inputs with a default value."""
 
     @abstractmethod
-    def get_partitions(self) -> tuple[Partition, ...]: ...
+    def get_partitions(self) -> tuple[Partition, ...]:
+        """Which provider runs which nodes."""
 
     @abstractmethod
-    def get_session_options(self) -> SessionOptions: ...
+    def get_session_options(self) -> SessionOptions:
+        """A copy of the options that the session was made with."""
 
     # --- running -----------------------------------------------------------------------------------------------------
 

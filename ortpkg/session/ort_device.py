@@ -50,6 +50,7 @@ class OrtDevice:
         return OrtDevice(int(kind), 0, int(vendor if vendor_id < 0 else vendor_id), device_id)
 
     def device_id(self) -> int:
+        """Which of several devices of its kind."""
         return self._device_id
 
     def device_type(self) -> int:
@@ -73,19 +74,22 @@ class OrtDevice:
 
     @staticmethod
     def cpu() -> int:
-        """The number of the kind of device; likewise the other names."""
+        """The number that means the CPU as a kind of device."""
         return int(_CPU)
 
     @staticmethod
     def gpu() -> int:
+        """The number that means a GPU; also as ``cuda``, ``dml`` and ``webgpu``."""
         return int(_GPU)
 
     @staticmethod
     def fpga() -> int:
+        """The number that means an FPGA."""
         return int(_FPGA)
 
     @staticmethod
     def npu() -> int:
+        """The number that means an NPU; also as ``cann``."""
         return int(_NPU)
 
     cuda = dml = webgpu = gpu
@@ -93,7 +97,7 @@ class OrtDevice:
 
     @staticmethod
     def default_memory() -> int:
-        """The number of the memory type."""
+        """The number of the memory that a device uses by default."""
         return int(OrtDeviceMemoryType.DEFAULT)
 
     def __repr__(self) -> str:

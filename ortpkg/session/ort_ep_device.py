@@ -26,10 +26,12 @@ class OrtHardwareDevice:
 
     @property
     def type(self) -> OrtHardwareDeviceType:
+        """CPU, GPU or NPU."""
         return OrtHardwareDeviceType[self.hardware.type.name]
 
     @property
     def vendor(self) -> str:
+        """Who made it; "" where unknown."""
         return self.hardware.vendor
 
     @property
@@ -44,6 +46,7 @@ class OrtHardwareDevice:
 
     @property
     def metadata(self) -> dict[str, str]:
+        """What the system says of it besides, as texts; a copy."""
         return dict(self.hardware.metadata)
 
     def __eq__(self, other: object) -> bool:
@@ -71,10 +74,12 @@ class OrtEpDevice:
 
     @property
     def ep_name(self) -> str:
+        """The execution provider's name, such as "CPUExecutionProvider"."""
         return self.ep_device.ep_name
 
     @property
     def ep_vendor(self) -> str:
+        """Who made the execution provider."""
         return self.ep_device.ep_vendor
 
     @property
@@ -85,6 +90,7 @@ class OrtEpDevice:
 
     @property
     def ep_options(self) -> dict[str, str]:
+        """Provider options that mean this device; a copy."""
         return dict(self.ep_device.ep_options)
 
     def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None:  # noqa: ARG002 - none has any

@@ -68,7 +68,7 @@ def create_execution_providers(
             the embedded CPU provider without a backend (what a session has without names: ``default_providers.py``).
         provider_options: options by position, where ``names`` are plain names.
         ep_devices: EP devices as selection found them, instead of names; those of one EP, backend and options that
-            follow each other get one provider (K21).
+            follow each other get one provider.
         backend: which backend provides the named EPs; None for the first that has them.
         isolation: run native backends in child processes, and load models there within these limits.
 

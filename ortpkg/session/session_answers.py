@@ -39,6 +39,7 @@ class SessionAnswers(ABC):
         return list(self._inputs)
 
     def get_outputs(self) -> list[NodeArg]:
+        """The model's outputs, in its order."""
         return list(self._outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
@@ -50,6 +51,7 @@ class SessionAnswers(ABC):
         return list(self._declared)
 
     def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself: names, version, its own metadata."""
         return self._metadata
 
     def get_session_options(self) -> SessionOptions:

@@ -1,7 +1,7 @@
 """What a session planned, as values to print: partitions, the steps in order, where each value lies and how long.
 
-Read from the three planning layers (requirements M01 to M15); nothing is planned here, except that a graph whose memory
-pattern is switched off, or waits for the first run, is laid out as its static shapes allow.
+Read from the three planning layers; nothing is planned here, except that a graph whose memory pattern is switched off,
+or waits for the first run, is laid out as its static shapes allow.
 """
 
 from __future__ import annotations

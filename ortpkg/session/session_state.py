@@ -2,7 +2,7 @@
 
 load → infer → transform (level 1) → partition among providers → dump the context model, if asked → transform (higher
 levels, correctness) → copies between memories → execution plan → allocation plan → memory pattern → verify. Sub-graphs
-(If, Loop, Scan) are planned before the graph around them is put together (requirements P04, P05, M20).
+(If, Loop, Scan) are planned before the graph around them is put together.
 """
 
 from __future__ import annotations

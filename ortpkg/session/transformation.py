@@ -25,9 +25,9 @@ def transform(
     context: TransformContext,
     added: AddedTransformers = NO_TRANSFORMERS,
 ) -> None:
-    """Applies those of ``levels`` up to ``highest``, and the default level whatever that is (P17).
+    """Applies those of ``levels`` up to ``highest``, and the default level whatever that is.
 
-    ``added``: transformers of the caller's own, by level, after the built-in ones of that level (D03).
+    ``added``: transformers of the caller's own, by level, after the built-in ones of that level.
     """
     wanted = [level for level in levels if level is TransformLevel.DEFAULT or level <= highest]
     changes = sum(apply_transformers(model, level, context, added.get(level, ())) for level in wanted)

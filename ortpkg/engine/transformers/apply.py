@@ -21,8 +21,8 @@ def apply_transformers(
 ) -> int:
     """Runs the transformers of exactly that level on ``model`` (which they change); returns the number of changes.
 
-    The engine calls it once per level, with the partition after the basic one (requirements P05, P17, D04). ``added``
-    are transformers of a caller's own for that level: they come after the built-in ones, in each round.
+    The engine calls it once per level, with the partition after the basic one. ``added`` are transformers of a caller's
+    own for that level: they come after the built-in ones, in each round.
     """
     changes = 0
     for _ in range(MOST_ROUNDS):

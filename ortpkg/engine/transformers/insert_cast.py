@@ -3,7 +3,7 @@
 A correctness transformer: it runs after the partition at every optimization level, as onnxruntime's. It takes nodes
 whose provider has no kernel for the narrow type, and nodes whose kernel would widen what it takes and round what it
 makes, each by itself. The partition itself takes nodes so (:func:`widen_nodes`), before it, for providers that would
-run them in float32 only (D04, ADR 15). What onnxruntime 1.31 does (``insert_cast_transformer.cc``), at every level too:
+run them in float32 only (ADR 15). What onnxruntime 1.31 does (``insert_cast_transformer.cc``), at every level too:
 
 - Neighbours in float32 pass values on as they are. The rounding to the narrow type between them is dropped: results
   are nearer to float32's, and stay finite past the narrow type's range.

@@ -1,8 +1,8 @@
 """What transformers get to know beside the graph, and the shapes that transformers come in.
 
-A *graph transformer* is a global pass over one graph; a *rewrite rule* looks at one node at a time (requirement D03).
-Both change a graph through its mutators only, never descend into sub-graphs (the driver does), and change nothing that
-a caller can see: names, types and order of inputs and outputs stay.
+A *graph transformer* is a global pass over one graph; a *rewrite rule* looks at one node at a time. Both change a graph
+through its mutators only, never descend into sub-graphs (the driver does), and change nothing that a caller can see:
+names, types and order of inputs and outputs stay.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class GraphTransformer(Protocol):
     """A pass over one graph."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the transformer is called in logs and plans."""
+        ...
 
     def apply(self, graph: Graph, context: TransformContext) -> int:
         """Changes ``graph``; the number of changes, 0 where nothing was to be done."""
