@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         set_seed,
         unregister_execution_provider_library,
     )
+    from ortpkg.session.ep_context_data import OrtEpContextData, OrtEpContextDataBuffer
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.initializer_places import OrtExternalInitializerInfo
     from ortpkg.session.io_binding import IOBinding
@@ -121,6 +122,8 @@ _LAZY: dict[str, str] = {
     "OrtDeviceVendorId": "ortpkg.session.onnxruntime_enums",
     "OrtEpAssignedNode": "ortpkg.session.onnxruntime_surface",
     "OrtEpAssignedSubgraph": "ortpkg.session.onnxruntime_surface",
+    "OrtEpContextData": "ortpkg.session.ep_context_data",
+    "OrtEpContextDataBuffer": "ortpkg.session.ep_context_data",
     "OrtEpDevice": "ortpkg.session.ort_ep_device",
     "OrtExecutionProviderDevicePolicy": "ortpkg.session.onnxruntime_enums",
     "OrtExternalInitializerInfo": "ortpkg.session.initializer_places",
@@ -220,6 +223,8 @@ __all__ = [
     "OrtDeviceVendorId",
     "OrtEpAssignedNode",
     "OrtEpAssignedSubgraph",
+    "OrtEpContextData",
+    "OrtEpContextDataBuffer",
     "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
     "OrtExternalInitializerInfo",

@@ -184,7 +184,12 @@ class PathEscapesPackageError(PackageError):
 
 
 class DigestMismatchError(PackageError):
-    """A file's bytes are not those that ``digests.json`` records."""
+    """A file's bytes are not those that ``digests.json`` records.
+
+    Attributes:
+        file: relative to the package.
+        expected, actual: SHA-256 of its bytes, as recorded and as they are.
+    """
 
     def __init__(self, message: str, *, file: str, expected: str, actual: str, path: Path | str | None = None) -> None:
         super().__init__(message, path=path)
@@ -266,6 +271,10 @@ class KernelNotFoundError(ModelError, OrtNotImplemented, InvalidGraph, Fail):
 
     Its status is FAIL, as ONNX Runtime's design documents have it (ADR 15). onnxruntime says NOT_IMPLEMENTED, and
     ``except NotImplemented`` catches it all the same.
+
+    Attributes:
+        op_type, opset: the operator, and the opset of its domain that the model imports.
+        types: of the node's inputs, where these are what no kernel takes.
     """
 
     def __init__(
@@ -306,7 +315,12 @@ class CompileError(ExecutionProviderError):
 
 
 class EpContextError(ExecutionProviderError):
-    """An EPContext node's context is missing, stale, damaged or foreign (EPContext design: INVALID_GRAPH)."""
+    """An EPContext node's context is missing, stale, damaged or foreign (EPContext design: INVALID_GRAPH).
+
+    Attributes:
+        source: key of the execution provider that made the context; None where that is not known.
+        partition_name: which part of the model it is of; "" for several.
+    """
 
     code = StatusCode.INVALID_GRAPH
 
@@ -341,7 +355,12 @@ class InvalidSessionOptionError(SessionError, RuntimeError, ValueError):
 
 
 class InvalidFeedError(SessionError, RuntimeError, ValueError):
-    """An input that the caller feeds has a wrong name, type or shape."""
+    """An input that the caller feeds has a wrong name, type or shape.
+
+    Attributes:
+        name: the input's.
+        expected, actual: type and shape as the model declares them and as they were fed; "" where the name is wrong.
+    """
 
     code = StatusCode.INVALID_ARGUMENT
     exit_code = ExitCode.USAGE
@@ -354,7 +373,11 @@ class InvalidFeedError(SessionError, RuntimeError, ValueError):
 
 
 class RunError(SessionError, InvalidArgument, Fail):
-    """A kernel failed; its own text follows the node's name."""
+    """A kernel failed; its own text follows the node's name.
+
+    Attributes:
+        node_name: the node's, where one failed.
+    """
 
     code = StatusCode.RUNTIME_EXCEPTION
 
@@ -364,7 +387,12 @@ class RunError(SessionError, InvalidArgument, Fail):
 
 
 class LimitExceededError(SessionError):
-    """A run asked for more memory or time than its limits allow; ``limit`` says which."""
+    """A run asked for more memory or time than its limits allow.
+
+    Attributes:
+        limit: "memory" or "time".
+        node_name: the node that was to run next, where that is known.
+    """
 
     code = StatusCode.RUNTIME_EXCEPTION
 

@@ -141,6 +141,8 @@ class BridgedExecutionProvider(NativeExecutionProvider):
             return True  # its main node tells
         if attributes.embed_mode:
             return attributes.ep_cache_context.startswith(MAGIC)
+        if self.ep_context.read_data is not None:
+            return True  # what only onnxruntime reads, it reads from files
         path = EpContextReader(self.name, self.ep_context, ()).path_of(attributes)
         judged = (self.ep_context.judged or {}).get(path)
         return _starts_with_magic(path) if judged is None else bytes(judged.data[: len(MAGIC)]) == MAGIC

@@ -56,6 +56,8 @@ class EpContextOptions:
         check_cancelled: raises where the session is not wanted any more; called while it waits.
         judged: the files of contexts that were found fit to be loaded, by path: these are loaded, opened as they are,
             and no others. None where nobody judged.
+        read_data: gives the contexts that nodes name, by these names; None: they are read from files.
+        write_data: * takes contexts with the names that nodes get for them; None: they are written to files.
     """
 
     enable: bool = False
@@ -73,6 +75,8 @@ class EpContextOptions:
     wait_limit_s: float | None = None
     check_cancelled: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
     judged: Mapping[Path, MappedContext] | None = field(default=None, compare=False, repr=False)
+    read_data: Callable[[str], memoryview] | None = field(default=None, compare=False, repr=False)
+    write_data: Callable[[str, memoryview], None] | None = field(default=None, compare=False, repr=False)
 
     @property
     def model_folder(self) -> Path | None:

@@ -5,10 +5,10 @@ Source: the EPContext design, inference workflow.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ortpkg.errors import EpContextError, ModelFileError, quoted
+from ortpkg.errors import EpContextError, ModelFileError, printable, quoted
 from ortpkg.graph.ep_context import EpContextAttributes
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.linked_files import why_not_followed
@@ -42,6 +42,8 @@ class EpContextReader:
         self._options = options
         self._mains = tuple(mains)
         self._opened: dict[Path, ContextSource] = {}
+        #: Location that a node states → what a function of the caller's gave for it.
+        self._asked: dict[str, ContextSource] = {}
 
     def find_entry(self, attributes: EpContextAttributes, name: str) -> ContextEntry:
         """The context of partition ``name``: the node's own, or, where it has none, the main node's that has its graph.
@@ -64,6 +66,8 @@ class EpContextReader:
     def _has(self, main: EpContextAttributes, name: str) -> bool:
         if main.embed_mode:
             return name in self._embedded_file(main).names
+        if self._options.read_data is not None:
+            return name in self._given(main, name, self._options.read_data).names
         path = self.path_of(main)
         if self._options.share and shared_workspace(self._ep_name).holds(path, name):
             return True
@@ -72,6 +76,8 @@ class EpContextReader:
     def _entry_of(self, main: EpContextAttributes, name: str) -> ContextEntry:
         if main.embed_mode:
             return self._embedded_file(main).entry(name)
+        if self._options.read_data is not None:
+            return self._given(main, name, self._options.read_data).entry(name)
         path = self.path_of(main)
         if self._options.share:
             found = shared_workspace(self._ep_name).take(path, name, lambda path: self._file_at(path, main, name))
@@ -84,6 +90,25 @@ class EpContextReader:
         data = memoryview(main.ep_cache_context)
         found = self._in_other_form(data, main, main.partition_name, where)
         return ContextFile(data, ep_name=self._ep_name, where=where) if found is None else found
+
+    def _given(self, main: EpContextAttributes, name: str, read_data: Callable[[str], memoryview]) -> ContextSource:
+        """The contexts that a function of the caller's gives for what a node names."""
+        location = main.context_path
+        if location not in self._asked:
+            where = f"the context that the function gave for {quoted(location)}"
+            try:
+                data = read_data(location)
+            except Exception as error:
+                raise EpContextError(
+                    f"the function that was to give the context {quoted(location)} failed: {type(error).__name__}: "
+                    f"{printable(error)}",
+                    ep_name=self._ep_name,
+                    source=main.source,
+                    partition_name=main.partition_name,
+                ) from error
+            found = self._in_other_form(data, main, name, where)
+            self._asked[location] = ContextFile(data, ep_name=self._ep_name, where=where) if found is None else found
+        return self._asked[location]
 
     def _file_at(self, path: Path, main: EpContextAttributes, name: str) -> ContextSource:
         if path not in self._opened:

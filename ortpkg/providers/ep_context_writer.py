@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ortpkg.errors import EpContextError, InvalidSessionOptionError, quoted
+from ortpkg.errors import EpContextError, EpContextWriteError, InvalidSessionOptionError, printable, quoted
 from ortpkg.graph.ep_context import EP_CONTEXT, EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Node
 from ortpkg.graph.node import MICROSOFT_DOMAIN
@@ -28,6 +28,7 @@ from ortpkg.providers.ep_context_options import (
     CONTEXT_EXTERNAL_INITIALIZERS,
     CONTEXT_FILE_PATH,
     CONTEXT_FORM,
+    SHARE_EP_CONTEXTS,
     EpContextOptions,
 )
 from ortpkg.providers.ep_context_workspace import FinishGroup, WrittenGroup, abandon_groups, shared_workspace
@@ -75,7 +76,8 @@ class EpContextWriter:
         """Before anything is compiled: whether the binary's name is free.
 
         Raises EpContextWriteError where a file that is no context has it, InvalidSessionOptionError where the external
-        initializers shall have it, or where contexts are wanted that onnxruntime reads, and nobody knows how.
+        initializers shall have it, where contexts are wanted that onnxruntime reads, and nobody knows how, or where a
+        function is to take those of a group.
         """
         if self._has_no_form:
             raise InvalidSessionOptionError(
@@ -83,7 +85,12 @@ class EpContextWriter:
                 f"onnxruntime has that execution provider, compile with it (--backend onnxruntime)",
                 key=CONTEXT_FORM,
             )
-        if self._options.embed_mode:
+        if self._options.write_data is not None and self._options.share:
+            raise InvalidSessionOptionError(
+                f"{SHARE_EP_CONTEXTS}: the binary of a session group is a file; no function can take it",
+                key=SHARE_EP_CONTEXTS,
+            )
+        if self._options.embed_mode or self._options.write_data is not None:
             return
         path = self._binary_path
         if path.name.casefold() == self._options.external_initializers.casefold():
@@ -157,10 +164,23 @@ class EpContextWriter:
             return
         self._is_finished = True
         entries, self._entries = self._entries, []
-        if entries and create_context_file(self._binary_path, self._ep_name, lambda: self._chunks(entries)):
+        if entries and self._options.write_data is not None:
+            self._hand_over(entries, self._options.write_data)
+        elif entries and create_context_file(self._binary_path, self._ep_name, lambda: self._chunks(entries)):
             self._written = self._binary_path
         if self._options.share and self._options.stop_share:
             self._written_group = shared_workspace(self._ep_name).stop(self._finish_group)
+
+    def _hand_over(self, entries: Sequence[ContextEntry], write_data: Callable[[str, memoryview], None]) -> None:
+        name = self._relative(self._binary_path)
+        try:
+            write_data(name, memoryview(b"".join(self._chunks(entries))))
+        except Exception as error:
+            raise EpContextWriteError(
+                f"the function that was to take the contexts of {self._ep_name}, {quoted(name)}, failed: "
+                f"{type(error).__name__}: {printable(error)}",
+                ep_name=self._ep_name,
+            ) from error
 
     def add_model(self, files: Sequence[Path]) -> None:
         """Notes that the context model was written: its files."""

@@ -22,7 +22,12 @@ _ALIGNMENT = 4096
 
 @dataclass(frozen=True, slots=True)
 class OrtExternalInitializerInfo:
-    """The place of an initializer's data: a file, relative to its model's folder, and where in it."""
+    """The place of an initializer's data.
+
+    Attributes:
+        filepath: the file, relative to its model's folder.
+        file_offset, byte_size: where in it the data begins, and how long it is.
+    """
 
     filepath: str
     file_offset: int

@@ -15,6 +15,7 @@ from ortpkg.errors import SessionError, UsageError, printable, quoted
 from ortpkg.graph.ep_context import ep_context_nodes
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.providers.ep_context_options import CONTEXT_EMBED_MODE, CONTEXT_ENABLE, CONTEXT_FILE_PATH
+from ortpkg.session.ep_context_data import ContextWriteFunction
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.initializer_places import LocateInitializer, place_in_file, place_initializers, stated_places
 from ortpkg.session.onnxruntime_enums import OrtCompileApiFlags
@@ -119,8 +120,22 @@ class ModelCompiler:
         with _set_aside(output):
             self._compile(output, is_default=not output_model_path)
 
+    def set_ep_context_data_write_func(self, write_func: ContextWriteFunction) -> None:
+        """Hands compiled contexts to a function instead of files beside the model; embedded ones stay in the model.
+
+        The function gets the name that the model has for the data, and an
+        :class:`~ortpkg.session.ep_context_data.OrtEpContextData`, which is of use during the call only.
+        ``SessionOptions.set_ep_context_data_read_func`` gives them back. TypeError and UsageError for what is no
+        function.
+        """
+        self._options.set_ep_context_data_write_func(write_func)
+
+    def clear_ep_context_data_write_func(self) -> None:
+        """Forgets the function: contexts are written to files again."""
+        self._options.clear_ep_context_data_write_func()
+
     def compile_to_bytes(self) -> bytes:
-        """The compiled model, serialized; contexts, if there are any, must be embedded.
+        """The compiled model, serialized; contexts, if there are any, must be embedded, or taken by a function.
 
         Raises as :meth:`compile_to_file`; UsageError where contexts lie in files of their own.
         """

@@ -32,7 +32,15 @@ class NodeArg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMetadata:
-    """What the model file says of itself. ``version``: the largest number of 64 bits where it states none."""
+    """What the model file says of itself.
+
+    Attributes:
+        producer_name: the tool that wrote it.
+        graph_name, graph_description: of the main graph.
+        domain, description: of the model.
+        version: the model's own number; the largest of 64 bits where it states none.
+        custom_metadata_map: whatever else the author noted (``metadata_props``).
+    """
 
     producer_name: str
     graph_name: str

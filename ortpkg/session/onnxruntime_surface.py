@@ -29,7 +29,7 @@ RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
 
 @dataclass(frozen=True, slots=True)
 class OrtEpAssignedNode:
-    """A node that a provider runs."""
+    """A node that a provider runs: its name, op_type and domain; ONNX's own domain is ""."""
 
     name: str
     op_type: str
@@ -38,7 +38,7 @@ class OrtEpAssignedNode:
 
 @dataclass(frozen=True, slots=True)
 class OrtEpAssignedSubgraph:
-    """Nodes that a provider runs, or compiled into one."""
+    """Nodes that a provider runs, or compiled into one: ep_name is the provider's name, nodes are in their order."""
 
     ep_name: str
     nodes: tuple[OrtEpAssignedNode, ...]

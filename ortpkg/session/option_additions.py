@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +19,13 @@ from ortpkg.errors import (
     SessionError,
     UnknownExecutionProviderError,
     quoted,
+)
+from ortpkg.session.ep_context_data import (
+    ContextDataFunctions,
+    ContextReadFunction,
+    ContextWriteFunction,
+    checked_function,
+    checked_size,
 )
 from ortpkg.session.known_attributes import KnownAttributesOnly
 from ortpkg.session.onnxruntime_enums import OrtExecutionProviderDevicePolicy
@@ -49,6 +56,7 @@ class OptionAdditions(KnownAttributesOnly):
     _external_files: dict[str, memoryview] = field(default_factory=dict, repr=False, compare=False)
     _providers: list[tuple[str, tuple[EpDevice, ...], dict[str, str]]] = field(default_factory=list, repr=False)
     _policy: DevicePolicy | None = field(default=None, repr=False)
+    _context_data: ContextDataFunctions = field(default=ContextDataFunctions(), repr=False, compare=False)
     _load_cancellation: _Flag = field(default_factory=_Flag, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -208,6 +216,46 @@ class OptionAdditions(KnownAttributesOnly):
     def requested_providers(self) -> tuple[tuple[str, tuple[EpDevice, ...], Mapping[str, str]], ...]:
         """The execution providers that were added, in order: name, devices (none: by name), options."""
         return tuple(self._providers)
+
+    # --- compiled contexts -------------------------------------------------------------------------------------------
+
+    def set_ep_context_data_read_func(self, read_func: ContextReadFunction, max_data_size: int) -> None:
+        """Takes the contexts that EPContext nodes name from a function instead of files.
+
+        Args:
+            read_func: called with the name as the model has it, and room for the data
+                (:class:`~ortpkg.session.ep_context_data.OrtEpContextDataBuffer`): it allocates it once, and writes it.
+                What it raises makes the session fail (EpContextError).
+            max_data_size: most bytes of one context.
+
+        Contexts of packages, which are judged first, come from their files all the same, and so do those that only
+        onnxruntime itself reads. Raises TypeError and UsageError for wrong arguments.
+        """
+        function, nbytes = checked_function(read_func), checked_size(max_data_size)
+        self._context_data = replace(self._context_data, read_function=function, max_nbytes=nbytes)
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Forgets the function: contexts are read from files again."""
+        self._context_data = replace(self._context_data, read_function=None)
+
+    def set_ep_context_data_write_func(self, write_func: ContextWriteFunction) -> None:
+        """Hands contexts that a session makes for a context model to a function, instead of files beside the model.
+
+        It is called with the name that the model has for the data, and an
+        :class:`~ortpkg.session.ep_context_data.OrtEpContextData`. What it raises makes the session fail
+        (EpContextWriteError). TypeError and UsageError for what is no function. onnxruntime has this at its
+        ModelCompiler only.
+        """
+        self._context_data = replace(self._context_data, write_function=checked_function(write_func))
+
+    def clear_ep_context_data_write_func(self) -> None:
+        """Forgets the function: contexts are written to files again."""
+        self._context_data = replace(self._context_data, write_function=None)
+
+    @property
+    def context_data_functions(self) -> ContextDataFunctions:
+        """The functions that give and take contexts."""
+        return self._context_data
 
     # --- the rest ----------------------------------------------------------------------------------------------------
 

@@ -111,6 +111,12 @@ def _options_header(options: SessionOptions, buffers: list[Buffer], *, is_again:
             f"sessions that share contexts ({SHARE_EP_CONTEXTS}) are of one process; make them with isolate=False",
             key=SHARE_EP_CONTEXTS,
         )
+    functions = options.context_data_functions
+    if functions.reader is not None or functions.writer is not None:
+        raise InvalidSessionOptionError(
+            "functions that give or take contexts are of this process; make the session with isolate=False",
+            key="ep_context_data",
+        )
     if is_again:
         entries.pop(CONTEXT_ENABLE, None)
     tensors = {**options.shared_initializers, **options.external_initializers}

@@ -127,6 +127,9 @@ def create_session_state(
         only_contexts=only_contexts,
         wait_limit_s=options.timeout_s,
         check_cancelled=options.check_not_cancelled,
+        # Contexts that somebody judged are loaded as they were judged.
+        read_data=options.context_data_functions.reader if judged_contexts is None else None,
+        write_data=options.context_data_functions.writer,
     )
     engine = SessionGraphEngine(options)
     settings = native_settings(options)
