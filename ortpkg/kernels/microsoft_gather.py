@@ -15,6 +15,7 @@ from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.axes import normalized_axis
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.packed_bits import bits_apart
 
 _DOMAIN = "com.microsoft"
 _FLOAT32 = np.dtype(np.float32)
@@ -34,14 +35,6 @@ _NARROW_FLOATS = tuple(
 _BLOCK = 1 << 16
 #: Bytes per element while they are: the codes, the scales and zero points spread over them, and the values.
 _NBYTES_PER_ELEMENT = 16
-
-
-def _bits_apart(packed: Tensor, bits: int) -> Tensor:
-    """Bytes to their codes of ``bits`` bits each, low bits first, along the last axis."""
-    if bits == 8:
-        return packed
-    codes = (packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8((1 << bits) - 1)
-    return codes.reshape(*packed.shape[:-1], -1)
 
 
 def _check_parameters(
@@ -94,7 +87,7 @@ class _Table:
 
     def values(self, chosen: Tensor) -> Tensor:
         """The float32 values at ``chosen`` indices of the gather axis."""
-        values = _bits_apart(np.take(self.data, chosen, axis=self.gather), self.bits).astype(_FLOAT32)
+        values = bits_apart(np.take(self.data, chosen, axis=self.gather), self.bits).astype(_FLOAT32)
         if isinstance(self.points, int):
             values -= np.float32(self.points)
         elif self.points is not None:
@@ -168,7 +161,7 @@ def _checked_table(
     _check_parameters(data, scales, zero_points, axis, block_size, per_byte)
     points: Tensor | int | None = zero_points
     if zero_points is not None and per_byte > 1:
-        points = _bits_apart(zero_points, bits)[..., : scales.shape[-1]]
+        points = bits_apart(zero_points, bits)[..., : scales.shape[-1]]
     if zero_points is None and data.dtype == np.uint8:
         points = 1 << (bits - 1)
     return _Table(

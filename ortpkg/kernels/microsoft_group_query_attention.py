@@ -1,7 +1,8 @@
 """com.microsoft: GroupQueryAttention, the attention of language models whose heads share a cache of keys and values.
 
 Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent. The cache has float
-type and full length: quantized and windowed caches, and norms of query and key, are refused.
+type, and full length or (``sliding_window_cache``) the places that the caller gives it: quantized caches, and norms of
+query and key, are refused.
 """
 
 from __future__ import annotations
@@ -13,9 +14,17 @@ from typing import Any
 import numpy as np
 
 from ortpkg.errors import quoted
-from ortpkg.kernels.axes import wrapped_indices
 from ortpkg.kernels.element_types import FLOATS, compute_dtype
 from ortpkg.kernels.grouped_attention import CachedSequence, GroupedScores, attend_grouped, scratch_nbytes
+from ortpkg.kernels.grouped_inputs import (
+    CachedKeys,
+    Lengths,
+    angles,
+    fill_cache,
+    past_length,
+    slide_cache,
+    split_heads,
+)
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.rotary_embedding import rotate
@@ -30,6 +39,11 @@ _INPUTS = (
 _REFUSED_INPUTS = ("k_scale", "v_scale", "q_norm_weight", "k_norm_weight")
 
 
+#: Of keys and of values.
+_Caches = tuple[Tensor, Tensor]
+_Past = tuple[Tensor | None, Tensor | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attributes:
     heads: int
@@ -38,6 +52,7 @@ class _Attributes:
     interleaved: bool
     is_causal: bool
     window: int
+    slides: bool
     scale: float
     softcap: float
     is_smooth: bool
@@ -53,6 +68,7 @@ class _Attributes:
             interleaved=bool(info.attribute("rotary_interleaved", 0)),
             is_causal=bool(info.attribute("causal", 1)),
             window=int(info.attribute("local_window_size", -1)),
+            slides=bool(info.attribute("sliding_window_cache", 0)),
             scale=float(info.attribute("scale", 0.0)),
             softcap=float(info.attribute("softcap", 0.0)),
             is_smooth=int(info.attribute("smooth_softmax", 0)) == 1,
@@ -68,8 +84,10 @@ class _Attributes:
             kind = str(info.attribute(name, "NONE"))
             if kind != "NONE":
                 raise ValueError(f"a quantized cache ({name}={quoted(kind)}) is not supported")
-        if info.attribute("sliding_window_cache", 0):
-            raise ValueError("a cache of the window's size (sliding_window_cache=1) is not supported")
+        if found.slides and found.window < 1:
+            raise ValueError("a cache of the window's size (sliding_window_cache=1) needs a local_window_size")
+        if found.slides and found.qk_output:
+            raise ValueError(f"qk_output is 0 where sliding_window_cache is 1, not {found.qk_output}")
         given = info.node.inputs
         for slot, name in enumerate(_INPUTS):
             if name in _REFUSED_INPUTS and slot < len(given) and given[slot]:
@@ -77,124 +95,7 @@ class _Attributes:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lengths:
-    """How far each sequence reaches.
-
-    Attributes:
-        new: queries per sequence.
-        total: the longest sequence, these included.
-        present: places in the present cache.
-        starts: per sequence, the place of its first query in the cache.
-        stops: per sequence, how many keys it has.
-        is_first_prompt: whether there is no past.
-    """
-
-    new: int
-    total: int
-    present: int
-    starts: tuple[int, ...]
-    stops: tuple[int, ...]
-    is_first_prompt: bool
-
-    @classmethod
-    def of(cls, batch: int, new: int, past: int, seqlens: Tensor, total_length: Tensor) -> _Lengths:
-        if total_length.size != 1:
-            raise ValueError(f"total_sequence_length is one number, not a tensor of shape {total_length.shape}")
-        if seqlens.shape != (batch,):
-            raise ValueError(f"seqlens_k has the shape ({batch},), one per sequence, not {seqlens.shape}")
-        total = int(total_length.reshape(()))
-        if total < new or total < 1:
-            raise ValueError(f"total_sequence_length {total} is less than the {new} new ones")
-        is_first = new == total
-        if not is_first and new > 1 and batch > 1:
-            raise ValueError(f"{new} new queries over a past take a batch of 1, not of {batch}")
-        present = max(total, past)
-        stops = tuple(int(length) + 1 for length in seqlens)
-        starts = tuple(0 if is_first else stop - new for stop in stops)
-        for index, (start, stop) in enumerate(zip(starts, stops, strict=True)):
-            if start < 0 or stop < 1 or stop > total or start > past:
-                raise ValueError(
-                    f"seqlens_k[{index}]={stop - 1} does not fit {new} new queries, a past of {past} and "
-                    f"total_sequence_length={total}"
-                )
-        return cls(new=new, total=total, present=present, starts=starts, stops=stops, is_first_prompt=is_first)
-
-
-def _split(query: Tensor, key: Tensor | None, value: Tensor | None, heads: int, shared: int) -> list[Tensor]:
-    """Query, key and value as views (batch, length, heads, size)."""
-    if query.ndim != 3:
-        raise ValueError(f"query has the shape (batch, length, hidden size), not {query.shape}")
-    if (key is None) != (value is None):
-        raise ValueError("key and value are both given or, packed into query, both left out")
-    batch, length, width = query.shape
-    in_query = heads if key is not None else heads + 2 * shared
-    size = width // in_query
-    if size == 0 or width % in_query:
-        raise ValueError(f"a query of shape {query.shape} does not divide into {in_query} heads")
-    if key is None or value is None:
-        packed = query.reshape(batch, length, in_query, size)
-        return [packed[:, :, :heads], packed[:, :, heads : heads + shared], packed[:, :, heads + shared :]]
-    for name, x in (("key", key), ("value", value)):
-        if x.shape != (batch, length, shared * size) or x.dtype != query.dtype:
-            raise ValueError(
-                f"{name} has the shape {(batch, length, shared * size)} and the type {query.dtype} of query, "
-                f"not {x.shape} and {x.dtype}"
-            )
-    return [
-        query.reshape(batch, length, heads, size),
-        key.reshape(batch, length, shared, size),
-        value.reshape(batch, length, shared, size),
-    ]
-
-
-def _past_length(past_key: Tensor | None, past_value: Tensor | None, like: Tensor) -> int:
-    """Places in the past cache, 0 where there is none; ``like`` is the new key (batch, length, shared heads, size)."""
-    if past_key is None and past_value is None:
-        return 0
-    if past_key is None or past_value is None:
-        raise ValueError("past_key and past_value are both given or both left out")
-    batch, _, shared, size = like.shape
-    for name, past in (("past_key", past_key), ("past_value", past_value)):
-        expected = (batch, shared, past_key.shape[2] if past_key.ndim == 4 else 0, size)
-        if past.shape != expected or past.dtype != like.dtype:
-            raise ValueError(
-                f"{name} has the shape {expected}, (batch, kv_num_heads, length, size), and the type {like.dtype}, "
-                f"not {past.shape} and {past.dtype}"
-            )
-    return int(past_key.shape[2])
-
-
-def _angles(
-    cosines: Tensor | None, sines: Tensor | None, position_ids: Tensor | None, lengths: _Lengths, like: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The rows of both caches for each token, (batch or 1, length, n), in the type that they are computed in."""
-    if cosines is None or sines is None:
-        raise ValueError("do_rotary=1 needs cos_cache and sin_cache")
-    if cosines.ndim != 2 or cosines.shape != sines.shape or 2 * cosines.shape[1] > like.shape[3]:
-        raise ValueError(
-            f"caches of shapes {cosines.shape} and {sines.shape} do not turn heads of size {like.shape[3]}"
-        )
-    if cosines.shape[0] < lengths.total:
-        raise ValueError(f"caches of {cosines.shape[0]} positions are too short for {lengths.total}")
-    expected = (like.shape[0], lengths.new)
-    if position_ids is not None and position_ids.shape != expected:
-        raise ValueError(f"position_ids has the shape {expected}, (batch, length), not {position_ids.shape}")
-    wide = compute_dtype(like.dtype)
-    if lengths.is_first_prompt:
-        first = 0 if position_ids is None or not position_ids.size else int(position_ids.flat[0])
-        if first < 0 or first + lengths.new > cosines.shape[0]:
-            raise ValueError(f"caches have no rows for the {lengths.new} positions from {first} on")
-        rows = slice(first, first + lengths.new)
-        return cosines[None, rows].astype(wide, copy=False), sines[None, rows].astype(wide, copy=False)
-    positions = np.array(lengths.starts)[:, None] + np.arange(lengths.new) if position_ids is None else position_ids
-    if positions.size and positions.min() < 0:
-        raise ValueError(f"position {positions.min()} is negative")
-    places = wrapped_indices(positions, cosines.shape[0])
-    return cosines[places].astype(wide, copy=False), sines[places].astype(wide, copy=False)
-
-
-def _check_extras(bias: Tensor | None, sinks: Tensor | None, batch: int, heads: int, lengths: _Lengths) -> None:
+def _check_extras(bias: Tensor | None, sinks: Tensor | None, batch: int, heads: int, lengths: Lengths) -> None:
     if bias is not None and (
         bias.ndim != 4
         or bias.shape[0] not in (1, batch)
@@ -207,16 +108,6 @@ def _check_extras(bias: Tensor | None, sinks: Tensor | None, batch: int, heads: 
         )
     if sinks is not None and sinks.shape != (heads,):
         raise ValueError(f"head_sink has the shape ({heads},), not {sinks.shape}")
-
-
-def _fill(cache: Tensor, past: Tensor | None, new: Tensor, lengths: _Lengths) -> None:
-    """Writes past, new and zeros to ``cache`` (batch, shared heads, places, size), perhaps ``past``'s own memory."""
-    for index, start in enumerate(lengths.starts):
-        stop = start + lengths.new
-        if past is not None and start and not np.may_share_memory(past, cache):
-            cache[index, :, :start] = past[index, :, :start]
-        cache[index, :, start:stop] = new[index].swapaxes(0, 1)
-        cache[index, :, stop:] = 0
 
 
 def _scores(attributes: _Attributes, size: int, sinks: Tensor | None, wide: np.dtype[Any]) -> GroupedScores:
@@ -235,9 +126,8 @@ def _scores(attributes: _Attributes, size: int, sinks: Tensor | None, wide: np.d
 
 def _sequences(
     query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    lengths: _Lengths,
+    cached: list[CachedKeys],
+    lengths: Lengths,
     bias: Tensor | None,
     out: Tensor,
     capture: Tensor | None,
@@ -246,15 +136,39 @@ def _sequences(
     return [
         CachedSequence(
             query=query[index].swapaxes(0, 1),
-            key=keys[index, :, :stop],
-            value=values[index, :, :stop],
-            first=lengths.starts[index],
-            bias=None if bias is None else bias[index if bias.shape[0] > 1 else 0],
+            key=held.keys,
+            value=held.values,
+            first=lengths.starts[index] - held.position,
+            bias=None if bias is None else bias[index if bias.shape[0] > 1 else 0, ..., held.position :],
             out=out[index].swapaxes(0, 1),
-            capture=None if capture is None else capture[index],
+            capture=None if capture is None else capture[index, ..., held.position :],
         )
+        for index, held in enumerate(cached)
+    ]
+
+
+def _filled(caches: _Caches, past: _Past, new: _Caches, lengths: Lengths) -> list[CachedKeys]:
+    """Fills caches of full length; what each sequence then attends to."""
+    for cache, before, added in zip(caches, past, new, strict=True):
+        fill_cache(cache, before, added, lengths)
+    keys, values = caches
+    return [
+        CachedKeys(keys=keys[index, :, :stop], values=values[index, :, :stop])
         for index, stop in enumerate(lengths.stops)
     ]
+
+
+def _slid(caches: _Caches, past: _Past, new: _Caches, lengths: Lengths, window: int) -> list[CachedKeys]:
+    """Moves caches of the window on; what each sequence then attends to."""
+    found = []
+    for index, (start, stop) in enumerate(zip(lengths.starts, lengths.stops, strict=True)):
+        keys, values = (
+            slide_cache(cache[index], before[index], added[index, : stop - start], stop, window)
+            for cache, before, added in zip(caches, past, new, strict=True)
+            if before is not None
+        )
+        found.append(CachedKeys(keys=keys, values=values, position=stop - keys.shape[1]))
+    return found
 
 
 @kernel(
@@ -289,20 +203,28 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         *_refused: Tensor | None,
     ) -> Any:
         dtype = query.dtype
-        q, k, v = _split(query, key, value, heads, shared)
+        q, k, v = split_heads(query, key, value, heads, shared)
         batch, new, _, size = q.shape
-        past = _past_length(past_key, past_value, k)
-        lengths = _Lengths.of(batch, new, past, seqlens, total_length)
+        past = past_length(past_key, past_value, k)
+        lengths = Lengths.of(batch, new, past, seqlens, total_length, is_windowed=attributes.slides)
+        if attributes.slides and past < attributes.window:
+            raise ValueError(
+                f"a cache of {past} places is too short for local_window_size={attributes.window}, of which "
+                "sliding_window_cache=1 keeps all"
+            )
         _check_extras(bias, sinks, batch, heads, lengths)
         cache_shape = (batch, shared, lengths.present, size)
         wide = compute_dtype(dtype)
-        stretch_nbytes = scratch_nbytes(shared, heads // shared, new, lengths.total, size, wide.itemsize)
+        seen = min(lengths.total, lengths.present + new)
+        stretch_nbytes = scratch_nbytes(shared, heads // shared, new, seen, size, wide.itemsize)
         cache_nbytes = 0 if wants[1] and wants[2] else 2 * math.prod(cache_shape) * dtype.itemsize
+        if attributes.slides and new > 1:
+            cache_nbytes += 2 * batch * shared * seen * size * dtype.itemsize
         context.check_allocation(4 * q.size * wide.itemsize + cache_nbytes + stretch_nbytes)
         out = context.output(0, (batch, new, heads * size), dtype)
         cosine, sine = None, None
         if attributes.do_rotary:
-            cosine, sine = _angles(cosines, sines, position_ids, lengths, k)
+            cosine, sine = angles(cosines, sines, position_ids, lengths, k)
         turned, turned_key, work, *spare = take_scratch(
             Slot.SHARED,
             (q.shape if cosine is not None else (0,), wide),
@@ -315,13 +237,13 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
             rotate(q, cosine, sine, interleaved=attributes.interleaved, out=turned, spare=work)
             rotate(k, cosine, sine, interleaved=attributes.interleaved, out=turned_key, spare=work[:, :, :shared])
             q, k = turned, turned_key
-        _fill(keys, past_key, k, lengths)
-        _fill(values, past_value, v, lengths)
+        pairs = (keys, values), (past_key, past_value), (k, v), lengths
+        cached = _slid(*pairs, attributes.window) if attributes.slides else _filled(*pairs)
         capture = None
         if wants[3]:
             capture = context.output(3, (batch, heads, new, lengths.total), dtype)
             capture[...] = 0
-        sequences = _sequences(q, keys, values, lengths, bias, out.reshape(q.shape), capture)
+        sequences = _sequences(q, cached, lengths, bias, out.reshape(q.shape), capture)
         attend_grouped(sequences, _scores(attributes, size, sinks, wide), wide, context.check_cancelled)
         present = (keys if wants[1] else None, values if wants[2] else None, capture)
         return (out, *present)[: len(info.node.outputs)] if len(info.node.outputs) > 1 else out

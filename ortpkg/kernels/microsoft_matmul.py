@@ -19,6 +19,7 @@ from ortpkg.kernels.integer_gemm import (
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.packed_bits import bits_apart
 from ortpkg.kernels.quantization import (
     BYTES,
     dynamic_parameters,
@@ -194,7 +195,7 @@ def _unpacked_weights(
             f"weights of K={depth}, N={columns} in blocks of {block_size} have {columns * blocks * blob} bytes and "
             f"{columns * blocks} scales, not {b.size} and {scales.size}"
         )
-    codes = _bits_apart(b.reshape(columns, blocks, blob), bits)[..., :block_size].reshape(columns, -1)[:, :depth]
+    codes = bits_apart(b.reshape(columns, blocks, blob), bits)[..., :block_size].reshape(columns, -1)[:, :depth]
     block_of = np.arange(depth) // block_size if groups is None else groups.astype(np.intp)
     if groups is not None and (groups.shape != (depth,) or block_of.min() < 0 or block_of.max() >= blocks):
         raise ValueError(f"g_idx names, for each of {depth} rows, one of {blocks} blocks")
@@ -209,11 +210,4 @@ def _zero_points(zero_points: Tensor | None, columns: int, blocks: int, bits: in
     if zero_points.dtype != np.uint8:
         return zero_points.reshape(columns, blocks).astype(np.float32)
     packed = -(-blocks * bits // 8)
-    return _bits_apart(zero_points.reshape(columns, packed), bits)[:, :blocks].astype(np.float32)
-
-
-def _bits_apart(packed: Tensor, bits: int) -> Tensor:
-    """Bytes → their codes of ``bits`` bits each, low bits first, along the last axis."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return codes.reshape(*packed.shape[:-1], -1)
+    return bits_apart(zero_points.reshape(columns, packed), bits)[:, :blocks].astype(np.float32)

@@ -154,7 +154,9 @@ def multi_head_attention(context: ShapeContext) -> None:
 
 @infers("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(context: ShapeContext) -> None:
-    """Inputs (query, key, value, past key, past value, lengths, total length, ...); the cache has the longer length."""
+    """Inputs (query, key, value, past key, past value, lengths, total length, ...); the cache has the longer length,
+    or where it slides that of the past one.
+    """
     element_type = context.element_type(0)
     query, key, past, past_value = (context.shape(slot) for slot in (0, 1, 3, 4))
     heads, shared = context.attribute("num_heads", 0), context.attribute("kv_num_heads", 0)
@@ -171,8 +173,10 @@ def group_query_attention(context: ShapeContext) -> None:
     total = context.size(6)
     new = key[1] if key is not None and len(key) == 3 else query[1]
     for slot, cache in ((1, past), (2, past_value)):
-        if cache is not None and len(cache) == 4 and total is not None:
-            length: Size = context.compute(larger, cache[2], total)
+        if cache is not None and len(cache) == 4 and context.attribute("sliding_window_cache", 0):
+            length: Size = cache[2]
+        elif cache is not None and len(cache) == 4 and total is not None:
+            length = context.compute(larger, cache[2], total)
         elif not context.has(3):
             length = total if total is not None else new
         else:
@@ -180,6 +184,26 @@ def group_query_attention(context: ShapeContext) -> None:
         context.make(slot, (query[0], shared, length, size), element_type)
     if len(context.node.outputs) > 3:
         context.make(3, None, element_type)
+
+
+@infers("SparseAttention", domain=MICROSOFT)
+def sparse_attention(context: ShapeContext) -> None:
+    """Inputs (query, key, value, past key, past value, ...); present caches are like the past ones."""
+    element_type = context.element_type(0)
+    query, past = context.shape(0), context.shape(3)
+    heads, shared = context.attribute("num_heads", 0), context.attribute("kv_num_heads", 0)
+    if query is None or len(query) != 3 or heads < 1 or shared < 1:
+        context.make(0, None, element_type)
+    else:
+        size = context.compute(floor_divide, query[2], heads if context.has(2) else heads + 2 * shared)
+        context.make(0, (query[0], query[1], context.compute(lambda: size * heads)), element_type)
+    for slot in (1, 2):
+        context.make(slot, past, element_type)
+
+
+@infers("MoE", "QMoE", domain=MICROSOFT)
+def mixture_of_experts(context: ShapeContext) -> None:
+    _result_like_first(context)
 
 
 def _result_like_first(context: ShapeContext) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from ortpkg.errors import LimitExceededError
+from ortpkg.kernels.grouped_inputs import resident_count
 from ortpkg.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
@@ -58,14 +60,25 @@ def ours(inputs: list[Any], *, outputs: int = 3, **attributes: Any) -> Any:
     return run_op("GroupQueryAttention", *inputs, domain="com.microsoft", outputs=outputs, **attributes)
 
 
-def assert_agrees(inputs: list[Any], *, outputs: int = 3, in_place: bool = False, **attributes: Any) -> Any:
-    """What we compute, after holding it against onnxruntime."""
+def assert_agrees(
+    inputs: list[Any],
+    *,
+    outputs: int = 3,
+    in_place: bool = False,
+    filled: Sequence[int] | None = None,
+    **attributes: Any,
+) -> Any:
+    """What we compute, after holding it against onnxruntime: of caches the first ``filled`` places of each sequence."""
     attributes = {"num_heads": HEADS, "kv_num_heads": SHARED} | attributes
     found = ours(inputs, outputs=outputs, in_place=in_place, **attributes)
     expected = run_on_onnxruntime("GroupQueryAttention", *inputs, outputs=outputs, **attributes)
     tolerance = 1e-4 if inputs[0].dtype == FLOAT32 else 5e-3
-    for one, other in zip(found, expected, strict=True):
+    for slot, (one, other) in enumerate(zip(found, expected, strict=True)):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        if filled is not None and slot:
+            one, other = (
+                np.concatenate([x[row, :, :end] for row, end in enumerate(filled)], axis=1) for x in (one, other)
+            )
         np.testing.assert_allclose(
             one.astype(np.float64), other.astype(np.float64), rtol=tolerance, atol=tolerance / 10
         )
@@ -128,10 +141,48 @@ def test_prompt_and_tokens_after_it_agree_with_onnxruntime(
         ends = [end + 1 for end in ends]
         inputs = inputs_of(3, 1, ends, dtype=dtype, **extras)
         inputs[3:5] = key, value
-        _, key, value = assert_agrees(inputs, in_place=in_place, **attributes)
+        _, key, value = assert_agrees(inputs, in_place=in_place, filled=ends if in_place else None, **attributes)
         assert key.shape == (3, SHARED, max(ends) if places is None else places, SIZE)
         for row, end in enumerate(ends):
-            assert not key[row, :, end:].any()
+            assert in_place or not key[row, :, end:].any()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("places", [4, 6, 9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("extras", "attributes"),
+    [({}, {}), (ROTARY, {"do_rotary": 1}), ({"sinks": normal(HEADS)}, {"softcap": 2.0}), ({}, {"smooth_softmax": 1})],
+)
+def test_a_cache_of_the_window_keeps_the_newest_positions(
+    extras: dict[str, Any], attributes: dict[str, Any], dtype: Any, places: int, in_place: bool
+) -> None:
+    """Sequences of 7, 2 and 5 tokens, then one token after the other, in caches of the window's 4 places or of more."""
+    extras = {key: value.astype(dtype) for key, value in extras.items()}
+    attributes = attributes | {"local_window_size": 4, "sliding_window_cache": 1}
+    ends = [7, 2, 5]
+    inputs = inputs_of(3, 7, ends, past=places, dtype=dtype, **extras)
+    _, key, value = ours(inputs, **attributes)
+    for _ in range(9):
+        ends = [end + 1 for end in ends]
+        inputs = inputs_of(3, 1, ends, dtype=dtype, **extras)
+        inputs[3:5] = key, value
+        filled = [resident_count(end, places, 4) for end in ends]
+        _, key, value = assert_agrees(inputs, in_place=in_place, filled=filled, **attributes)
+        assert key.shape == (3, SHARED, places, SIZE)
+
+
+@pytest.mark.parametrize("places", [4, 6, 9])
+@pytest.mark.parametrize("new", [1, 3, 5, 12])
+def test_a_window_moves_on_by_several_positions_at_once(places: int, new: int) -> None:
+    attributes: dict[str, Any] = {"local_window_size": 4, "sliding_window_cache": 1, "do_rotary": 1}
+    _, key, value = assert_agrees(inputs_of(1, 2, [2], past=places, **ROTARY), filled=[2], **attributes)
+    end = 2
+    for _ in range(4):
+        end += new
+        inputs = inputs_of(1, new, [end], packed=True, bias=normal(1, HEADS, new, end), **ROTARY)
+        inputs[3:5] = key, value
+        _, key, value = assert_agrees(inputs, filled=[resident_count(end, places, 4)], **attributes)
 
 
 @pytest.mark.parametrize("name", ATTRIBUTES)
@@ -235,7 +286,13 @@ I32 = np.int32
         (GOOD, {"qk_output": 3}, "qk_output is 0, 1 or 2, not 3"),
         (GOOD, {"outputs": 4}, "output_qk needs qk_output=1"),
         (GOOD, {"k_quant_type": "PER_TENSOR"}, "a quantized cache .*PER_TENSOR"),
-        (GOOD, {"sliding_window_cache": 1}, "sliding_window_cache=1"),
+        (GOOD, {"sliding_window_cache": 1, "local_window_size": 3, "qk_output": 1}, "qk_output is 0 where"),
+        (GOOD, {"sliding_window_cache": 1}, "sliding_window_cache=1. needs a local_window_size"),
+        (
+            GOOD,
+            {"sliding_window_cache": 1, "local_window_size": 3},
+            "cache of 0 places is too short for local_window_size=3",
+        ),
         ([*replaced(), None, None, normal(SIZE), normal(SIZE)], {}, "the input q_norm_weight is not supported"),
         (replaced(query=normal(2, 64)), {}, "query has the shape"),
         (replaced(query=normal(2, 4, 66)), {}, "does not divide into 4 heads"),

@@ -152,3 +152,38 @@ def test_embeddings_of_whole_number_tokens_run_in_a_session(token_type: Any) -> 
     expected = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 0.125) * feeds["w"] + feeds["b"]
     with InferenceSession(model_of(text), options_of()) as session:
         np.testing.assert_allclose(session.run(None, feeds)[0], expected, rtol=1e-5, atol=1e-6)
+
+
+#: The same with caches of the window's size, and a mixture of experts behind the attention.
+WINDOWED = """
+g (float[B,L,32] x, float[B,2,C,8] past_key, float[B,2,C,8] past_value, int32[B] seqlens, int32[1] total,
+   float[32,64] w, float[32,3] router, float[3,24,32] first, float[3,32,24] second)
+=> (float[B,L,32] y, float[B,2,C,8] present_key, float[B,2,C,8] present_value) {
+    packed = MatMul(x, w)
+    [attention] a, present_key, present_value = com.microsoft.GroupQueryAttention
+        <num_heads = 4, kv_num_heads = 2, local_window_size = 4, sliding_window_cache = 1>
+        (packed, , , past_key, past_value, seqlens, total)
+    b = Add(a, x)
+    routed = MatMul(b, router)
+    shape = Constant<value_ints = [-1, 3]>()
+    scores = Reshape(routed, shape)
+    [experts] y = com.microsoft.MoE <k = 2, activation_type = "silu"> (b, scores, first, , second)
+}
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"enable_mem_pattern": False}, {"execution_mode": 1}])
+def test_a_window_and_experts_stay_right_token_after_token(options: dict[str, Any]) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    peer = onnxruntime.InferenceSession(model_of(WINDOWED), providers=["CPUExecutionProvider"])
+    experts = {"router": normal(32, 3) / 8, "first": normal(3, 24, 32) / 8, "second": normal(3, 32, 24) / 8}
+    key = value = np.zeros((2, 2, 6, 8), np.float32)
+    ends = [3, 3]
+    with InferenceSession(model_of(WINDOWED), options_of(**options)) as session:
+        feeds = step(3, ends, key, value)
+        for _ in range(8):
+            feeds = {name: feeds[name] for name in ("x", "past_key", "past_value", "seqlens", "total", "w")} | experts
+            found, expected = session.run(None, feeds), peer.run(None, feeds)
+            np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-3)
+            ends = [end + 1 for end in ends]
+            feeds = step(1, ends, found[1], found[2])

@@ -30,7 +30,7 @@ _ABOUT_TYPES = frozenset({
 _TYPE_ATTRIBUTES = frozenset({"to", "dtype", "value", "output_dtype", "output_datatype", "saturate"})
 
 #: They hand on a whole cache of earlier keys and values, of which they compute with a part.
-_WITH_CACHE = frozenset({"GroupQueryAttention"})
+_WITH_CACHE = frozenset({"GroupQueryAttention", "SparseAttention"})
 
 
 def may_run_in_float32(node: Node) -> bool:

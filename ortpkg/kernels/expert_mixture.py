@@ -1,0 +1,223 @@
+"""A mixture of experts: of many small networks, each token goes through the few that its router scores highest.
+
+Tokens of one expert go through it together. Sums are made in float32 (float64 for doubles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ortpkg.errors import quoted
+from ortpkg.kernels.activations import gelu_tanh_block, relu_block, swish_block
+from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.special_functions import sigmoid_block
+
+_SEPARATE, _INTERLEAVED, _CONCATENATED = 0, 1, 2
+
+
+def _identity_block(x: Tensor, out: Tensor) -> None:
+    np.copyto(out, x)
+
+
+_ACTIVATIONS: dict[str, Callable[[Tensor, Tensor], None]] = {
+    "relu": relu_block,
+    "gelu": gelu_tanh_block,
+    "silu": swish_block(1.0),
+    "identity": _identity_block,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureAttributes:
+    """What MoE and QMoE have in common.
+
+    Attributes:
+        chosen: how many experts each token goes through.
+        activation: between an expert's layers; "swiglu" is gated: fc1 makes a gate and what passes it.
+        is_normalized: whether the weights of the chosen experts are made to sum to 1.
+        fusion: with swiglu: 0 where fc3 makes what passes the gate; 1, 2: fc1 makes both, in turns or one behind the
+            other.
+        alpha, beta, limit: of swiglu.
+    """
+
+    chosen: int
+    activation: str
+    is_normalized: bool
+    fusion: int
+    alpha: float
+    beta: float
+    limit: float
+
+    @classmethod
+    def of(cls, info: OpKernelInfo) -> MixtureAttributes:
+        """ValueError where attributes do not go together, or ask for what there is not."""
+        found = cls(
+            chosen=int(info.attribute("k", 1)),
+            activation=str(info.attribute("activation_type", "relu")),
+            is_normalized=bool(info.attribute("normalize_routing_weights", 0)),
+            fusion=int(info.attribute("swiglu_fusion", 0)),
+            alpha=float(info.attribute("activation_alpha", 1.0)),
+            beta=float(info.attribute("activation_beta", 0.0)),
+            limit=float(info.attribute("swiglu_limit", np.inf)),
+        )
+        if found.chosen < 1:
+            raise ValueError(f"k is 1 or more, not {found.chosen}")
+        if not found.is_gated and found.activation not in _ACTIVATIONS:
+            raise ValueError(
+                f"activation_type is one of {', '.join(_ACTIVATIONS)} and swiglu, not {quoted(found.activation)}"
+            )
+        if found.fusion not in (_SEPARATE, _INTERLEAVED, _CONCATENATED):
+            raise ValueError(f"swiglu_fusion is 0, 1 or 2, not {found.fusion}")
+        if info.attribute("use_sparse_mixer", 0):
+            raise ValueError("a sparse mixer (use_sparse_mixer=1) is not supported")
+        return found
+
+    @property
+    def is_gated(self) -> bool:
+        return self.activation == "swiglu"
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether the first layer makes both the gate and what passes it."""
+        return self.is_gated and self.fusion != _SEPARATE
+
+    def activate(self, first: Tensor, third: Tensor | None) -> Tensor:
+        """What the second layer gets, of what the first one made and, where there is one, the third; changes both."""
+        if not self.is_gated:
+            _ACTIVATIONS[self.activation](first, first)
+            return first if third is None else np.multiply(first, third, out=first)
+        if self.fusion == _INTERLEAVED:
+            gate, passing = first[:, ::2], first[:, 1::2]
+        elif self.fusion == _CONCATENATED:
+            gate, passing = np.split(first, 2, axis=1)
+        else:
+            assert third is not None
+            gate, passing = first, third
+        if self.limit != np.inf:
+            np.minimum(gate, self.limit, out=gate)
+            np.clip(passing, -self.limit, self.limit, out=passing)
+        weight = np.multiply(gate, self.alpha)
+        sigmoid_block(weight, weight)
+        weight *= gate
+        return np.multiply(weight, passing + self.beta, out=weight)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertLayer:
+    """One layer of all experts.
+
+    Attributes:
+        name: of the operator's inputs: "fc1", "fc2", "fc3".
+        shape: (experts, outputs, inputs).
+        weights_of: the weights (outputs, inputs) of an expert, of any float type.
+        bias: (experts, outputs) or None.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    weights_of: Callable[[int], Tensor]
+    bias: Tensor | None
+
+    def apply(self, expert: int, x: Tensor) -> Tensor:
+        """The rows of ``x`` through the layer of an expert, in a new array."""
+        found: Tensor = np.matmul(x, self.weights_of(expert).astype(x.dtype, copy=False).T)
+        if self.bias is not None:
+            found += self.bias[expert].astype(x.dtype, copy=False)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """Where tokens go: (tokens, k) experts, and the weight of each."""
+
+    experts: Tensor
+    weights: Tensor
+
+
+def best_experts(scores: Tensor, count: int) -> Tensor:
+    """The ``count`` experts with the highest score for each token (tokens, experts), best first; of equals the last.
+
+    ValueError where there are fewer.
+    """
+    if count > scores.shape[1]:
+        raise ValueError(f"k={count} experts of {scores.shape[1]} cannot be chosen")
+    order = np.argsort(scores, axis=1, kind="stable")
+    return order[:, : -count - 1 : -1]
+
+
+def softmax_rows(scores: Tensor) -> Tensor:
+    """Softmax of each row, in a new array."""
+    found: Tensor = np.exp(scores - scores.max(axis=1, keepdims=True))
+    found /= found.sum(axis=1, keepdims=True)
+    return found
+
+
+def check_router(name: str, scores: Tensor, tokens: int, experts: int) -> None:
+    """ValueError unless ``scores`` has a row per token and a column per expert."""
+    if scores.shape != (tokens, experts):
+        raise ValueError(f"{name} has the shape {(tokens, experts)}, (tokens, experts), not {scores.shape}")
+
+
+def check_layers(attributes: MixtureAttributes, layers: Sequence[ExpertLayer | None], hidden: int) -> None:
+    """ValueError where the layers (fc1, fc2, fc3 or None) do not fit tokens of ``hidden`` features, or each other."""
+    first, second, third = layers
+    assert first is not None
+    assert second is not None
+    experts, inner = first.shape[0], second.shape[2]
+    if attributes.is_gated and attributes.is_fused == (third is not None):
+        raise ValueError("swiglu takes fc3_experts_weights where swiglu_fusion is 0, and only there")
+    expected = {
+        "fc1": (experts, inner * (2 if attributes.is_fused else 1), hidden),
+        "fc2": (experts, hidden, inner),
+        "fc3": (experts, inner, hidden),
+    }
+    for layer in (first, second, third):
+        if layer is None:
+            continue
+        if layer.shape != expected[layer.name]:
+            raise ValueError(f"{layer.name}_experts_weights are for {expected[layer.name]}, not for {layer.shape}")
+        if layer.bias is not None and layer.bias.shape != layer.shape[:2]:
+            raise ValueError(f"{layer.name}_experts_bias has the shape {layer.shape[:2]}, not {layer.bias.shape}")
+
+
+def token_rows(x: Tensor) -> Tensor:
+    """(tokens, hidden size) of an input of 2 or 3 dimensions. ValueError for another."""
+    if x.ndim not in (2, 3):
+        raise ValueError(f"input has the shape (tokens, hidden size) or (batch, length, hidden size), not {x.shape}")
+    return x.reshape(-1, x.shape[-1]) if x.size else x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1])
+
+
+def mix(
+    context: OpKernelContext,
+    attributes: MixtureAttributes,
+    x: Tensor,
+    routes: Routes,
+    layers: Sequence[ExpertLayer | None],
+    dtype: np.dtype[Any],
+) -> Tensor:
+    """The weighted sum of what the chosen experts make of each row of ``x``, in ``dtype``.
+
+    An expert with a weight that is not above 0 is not asked, as in onnxruntime.
+    """
+    first, second, third = layers
+    assert first is not None
+    assert second is not None
+    sizes = [layer.shape for layer in (first, second, third) if layer is not None]
+    rows_nbytes = x.shape[0] * (2 * sum(shape[1] for shape in sizes) + x.shape[1]) * dtype.itemsize
+    context.check_allocation(rows_nbytes + max(shape[1] * shape[2] for shape in sizes) * dtype.itemsize)
+    total = np.zeros(x.shape, dtype)
+    for expert in np.unique(routes.experts).tolist():
+        context.check_cancelled()
+        tokens, places = np.nonzero((routes.experts == expert) & (routes.weights > 0))
+        if not tokens.size:
+            continue
+        rows = x[tokens].astype(dtype, copy=False)
+        between = attributes.activate(first.apply(expert, rows), None if third is None else third.apply(expert, rows))
+        found = second.apply(expert, between)
+        found *= routes.weights[tokens, places, None]
+        total[tokens] += found
+    return total
