@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,3 +17,8 @@ os.environ["ORTPKG_PROVIDERS"] = "CPUExecutionProvider"
 os.environ["ORTPKG_CONFIG_DIR"] = str(Path(tempfile.gettempdir()) / f"ortpkg-tests-no-settings-{os.getpid()}")
 for _name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
     os.environ.pop(f"ORTPKG_{_name}", None)
+
+#: A run starts thousands of processes: where no bytecode may be kept, each compiles all of ortpkg anew,
+#: which takes longer than what the test is about.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False

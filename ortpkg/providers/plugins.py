@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "ortpkg.execution_providers"
 #: Names of the backends of our own; no plug-in can take them.
 BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime", "prepack")
+#: Loading a plug-in changes this folder, and nothing that it answers.
+_BYTECODE = "__pycache__"
 _PROBE = "ortpkg.providers.plugin_probe"
 #: Whether this process is itself the child in which a plug-in is tried.
 _TRIES_NOTHING: list[bool] = []
@@ -328,6 +330,7 @@ def _files_of(plugin: Plugin) -> list[list[object]]:
         folders = list(spec.submodule_search_locations or ()) or [os.path.dirname(spec.origin or "")]  # noqa: PTH120 - a text
         for part in inner[:-1]:
             folders += [folder for each in folders if os.path.isdir(folder := os.path.join(each, part))]  # noqa: PTH112, PTH118
-        return sorted([entry.name, entry.stat().st_mtime_ns] for each in folders if each for entry in os.scandir(each))
+        entries = [entry for each in folders if each for entry in os.scandir(each) if entry.name != _BYTECODE]
+        return sorted([entry.name, entry.stat().st_mtime_ns] for entry in entries)
     except (OSError, ValueError, ImportError):
         return []
