@@ -24,6 +24,7 @@ from tests.mutation.report import (
     Outcome,
     Result,
     is_too_much,
+    outcome_of,
     read_explanations,
     summary_of,
     text_of,
@@ -84,7 +85,7 @@ def _try_named(named: Sequence[NamedMutant]) -> int:
             copy.write(mutant.file, mutant.applied(before))
             code = copy.pytest(["-x", *mutant.tests], _NAMED_LIMIT_S)
             copy.write(mutant.file, before)
-            outcome = {None: Outcome.TIMEOUT, 0: Outcome.SURVIVED}.get(code, Outcome.KILLED)
+            outcome = outcome_of(code)
             print(f"{outcome}: {mutant.name}", flush=True)
             survivors += [mutant] if outcome is Outcome.SURVIVED else []
     print(f"named: {len(named)} tried, {len(survivors)} survived")
@@ -142,10 +143,11 @@ def _try(copy: Copy, mutant: Mutant, source: Source, reach: Sequence[Reach], bud
     if tests:
         copy.write(file, mutant["code"])
         try:
-            code = _run(copy, tests, duration_s)
+            outcome = outcome_of(_run(copy, tests, duration_s))
         finally:
             copy.write(file, before)
-        outcome = {None: Outcome.TIMEOUT, 0: Outcome.SURVIVED}.get(code, Outcome.KILLED)
+        if outcome is Outcome.TIMEOUT and outcome_of(_run(copy, tests, duration_s)) is Outcome.SURVIVED:
+            outcome = Outcome.KILLED  # it hangs: without it the same tests end in time, on the same machine
     return Result(
         file=file,
         line=line,

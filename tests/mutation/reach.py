@@ -2,7 +2,7 @@
 
 ``pytest -p tests.mutation.reach``, with ``REACH_FOLDER`` (the folder, absolute) and ``REACH_FILE`` (to which a line of
 JSON is added after each test, so that a run which ends early is not in vain). A function is ``[file below the folder's
-parent, qualified name]``. What child processes call is not seen.
+parent, qualified name]``. What the Pythons call that a test starts is noted by ``in_children/sitecustomize.py``.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class _Recorder:
             sys.settrace(None)
             threading.settrace(None)
             root = Path(_FOLDER).parent
+            self.called |= _called_by_children()
             test = {
                 "name": item.nodeid,
                 "duration_s": round(time.perf_counter() - started_s, 3),
@@ -61,5 +62,16 @@ class _Recorder:
             self.failed.add(report.nodeid)
 
 
+def _called_by_children() -> set[tuple[str, str]]:
+    """What has been noted since this was asked before."""
+    noted = Path(os.environ["REACH_CHILDREN"])
+    lines = noted.read_text(encoding="utf-8").splitlines() if noted.exists() else []
+    noted.unlink(missing_ok=True)
+    return {(file, name) for file, _, name in (line.partition("\t") for line in lines) if name}
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["REACH_CHILDREN"] = os.environ["REACH_FILE"] + ".children"
+    hooks = str(Path(__file__).parent / "in_children")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [hooks, os.environ.get("PYTHONPATH")]))
     config.pluginmanager.register(_Recorder(), "reach")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.mutation.chosen import TIMED_OUT
 from tests.mutation.lines import changed_lines, lines_of_diff, source_of
 from tests.mutation.named import NAMED, read_named
 from tests.mutation.report import (
@@ -18,6 +19,7 @@ from tests.mutation.report import (
     Outcome,
     Result,
     is_too_much,
+    outcome_of,
     read_explanations,
     summary_of,
     text_of,
@@ -150,7 +152,9 @@ def test_tests_that_call_the_function_are_chosen_the_fast_ones_first_within_the_
 
     tests = [reach("slow", 9, "f"), reach("other", 1, "g"), reach("quick", 2, "f"), reach("slowest", 30, "f")]
 
-    assert choose_tests(tests, "a.py", "f", 20) == (["quick", "slow"], 11, 3)
+    assert choose_tests(tests, "a.py", "f", 20) == (["quick", "slow", "other"], 12, 4)
+    assert choose_tests(tests, "a.py", "f", 11)[0] == ["quick", "slow"]  # those that only call others of the file: last
+    assert choose_tests(tests, "a.py", "unseen", 3)[0] == ["other", "quick"]
     assert choose_tests(tests, "a.py", None, 100)[0] == ["other", "quick", "slow", "slowest"]
     assert choose_tests(tests, "a.py", "g", 0.5)[0] == ["other"]  # one is always tried
     assert choose_tests(tests, "b.py", "f", 20) == ([], 0, 0)
@@ -202,13 +206,21 @@ def test_the_report_counts_and_shows_what_lives() -> None:
     results = [result(outcome) for outcome in outcomes]
 
     assert summary_of("engine", results, 400, []) == (
-        "engine: 10 tried of 400 places on changed lines: 7 killed, 1 timed out, 2 survived (20%; no test reaches "
+        "engine: 10 tried of 400 places on changed lines: 7 killed, 1 timed out, 2 survived (22%; no test reaches "
         "1), 0 of these explained"
     )
     assert text_of(result()) == (
         "survived: ortpkg/a.py:3 (2 of 5 tests, 1 s)\n    -    if a and b:\n    +    if a or b:"
     )
     assert text_of(result(Outcome.KILLED)) == "killed: ortpkg/a.py:3 (2 of 5 tests, 1 s)"
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [(0, Outcome.SURVIVED), (5, Outcome.SURVIVED), (1, Outcome.KILLED), (2, Outcome.KILLED), (None, Outcome.TIMEOUT)],
+)
+def test_only_tests_that_ran_can_kill(code: int | None, outcome: Outcome) -> None:
+    assert outcome_of(code) is outcome
 
 
 @pytest.mark.parametrize(("living", "fails"), [(0, False), (1, False), (2, True)])
@@ -219,6 +231,7 @@ def test_more_than_a_tenth_of_unexplained_survivors_is_too_much(living: int, fai
     )
 
     assert is_too_much(results, []) is fails
+    assert is_too_much([*results, *[result(Outcome.TIMEOUT)] * 9], []) is fails
     assert not is_too_much(results, known)
 
 
@@ -267,10 +280,17 @@ PROJECT = {
     "ortpkg/room/__init__.py": "",
     "ortpkg/room/code.py": "def f(x):\n    return x + 1\n\n\ndef g(x):\n    return x\n",
     "tests/test_it.py": """
+import subprocess, sys, time
+import pytest
 from ortpkg.room.code import f, g
 def test_f(): assert f(1) == 2
 def test_g(): assert g(1) == 1
 def test_wrong(): assert g(f(1)) == 1
+def test_child():
+    subprocess.run([sys.executable, "-P", "-c", "from ortpkg.room.code import g; assert g(2) == 2"], check=True)
+@pytest.mark.timeout(0.2)
+def test_slow():
+    time.sleep(9)
 """,
     "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\naddopts = "--import-mode=importlib"\n',
 }
@@ -278,7 +298,8 @@ def test_wrong(): assert g(f(1)) == 1
 
 def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_path: Path) -> None:
     checkout, folder = tmp_path / "checkout", tmp_path / "copy"
-    tool = {name: Path(CHECKOUT, name).read_text() for name in ("tests/mutation/reach.py", "tests/mutation/chosen.py")}
+    names = ("reach.py", "chosen.py", "in_children/sitecustomize.py")
+    tool = {f"tests/mutation/{name}": Path(__file__).parent.joinpath(name).read_text() for name in names}
     for name, text in (PROJECT | tool).items():
         path = checkout / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -287,8 +308,10 @@ def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_pat
     copy = Copy(checkout, folder)
 
     reach, failed = read_reach(recorded_reach(copy, "tests", tmp_path / "reach.json"))
-    assert failed == ["tests/test_it.py::test_wrong"]
-    assert choose_tests(reach, "ortpkg/room/code.py", "f", 100)[0] == ["tests/test_it.py::test_f"]
+    assert failed == ["tests/test_it.py::test_slow", "tests/test_it.py::test_wrong"]
+    assert choose_tests(reach, "ortpkg/room/code.py", "f", 0)[0] == ["tests/test_it.py::test_f"]
+    calling_g = {each.test.partition("::")[2] for each in reach if ("ortpkg/room/code.py", "g") in each.calls}
+    assert calling_g == {"test_g", "test_child"}
 
     def code_of(test: str) -> int | None:
         Path(tmp_path, "chosen.json").write_text(json.dumps([f"tests/test_it.py::{test}"]))
@@ -296,7 +319,7 @@ def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_pat
         return copy.pytest(arguments, 100, CHOSEN_FILE=str(tmp_path / "chosen.json"))
 
     copy.write("ortpkg/room/code.py", PROJECT["ortpkg/room/code.py"].replace("+", "-"))
-    assert (code_of("test_f"), code_of("test_g")) == (1, 0)
+    assert (code_of("test_f"), code_of("test_g"), code_of("test_slow"), code_of("gone")) == (1, 0, TIMED_OUT, 5)
     assert Path(checkout, "ortpkg/room/code.py").read_text() == PROJECT["ortpkg/room/code.py"]
 
 

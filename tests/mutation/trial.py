@@ -149,31 +149,32 @@ def choose_tests(
     """The tests that call a function, or anything in its file where it is None; what they took; and how many there are.
 
     Those of the module's own file of tests first. Then the fastest of each file, the second of each, and so on: those
-    of one file ask about the same. No more than take ``budget_s`` together.
+    of one file ask about the same. Where there is time left, then those that call anything else in the function's
+    file: a fixture or a cache may have called it for them before. No more than take ``budget_s`` together.
     """
-    reaching = [each for each in reach if _reaches(each, file, function)]
-    reaching.sort(key=lambda each: each.duration_s)
-    own = f"test_{Path(file).name}"
-    of_file: Counter[str] = Counter()
-    turns: dict[str, int] = {}
-    for each in reaching:
-        file_of_tests = each.test.partition("::")[0]
-        of_file[file_of_tests] += 1
-        turns[each.test] = 0 if Path(file_of_tests).name == own else of_file[file_of_tests]
-    reaching.sort(key=lambda each: turns[each.test])
+    calling = [each for each in reach if function is not None and (file, function) in each.calls]
+    called = {each.test for each in calling}
+    near = [each for each in reach if each.test not in called and any(name == file for name, _ in each.calls)]
+    ordered = _in_turns(calling, file) + _in_turns(near, file)
     chosen: list[str] = []
     total_s = 0.0
-    for each in reaching:
+    for each in ordered:
         if not chosen or total_s + each.duration_s <= budget_s:
             chosen.append(each.test)
             total_s += each.duration_s
-    return chosen, total_s, len(reaching)
+    return chosen, total_s, len(ordered)
 
 
-def _reaches(reach: Reach, file: str, function: str | None) -> bool:
-    if function is not None:
-        return (file, function) in reach.calls
-    return any(called == file for called, _ in reach.calls)
+def _in_turns(reaching: Sequence[Reach], file: str) -> list[Reach]:
+    own = f"test_{Path(file).name}"
+    of_file: Counter[str] = Counter()
+    turns: dict[str, int] = {}
+    fast_first = sorted(reaching, key=lambda each: each.duration_s)
+    for each in fast_first:
+        file_of_tests = each.test.partition("::")[0]
+        of_file[file_of_tests] += 1
+        turns[each.test] = 0 if Path(file_of_tests).name == own else of_file[file_of_tests]
+    return sorted(fast_first, key=lambda each: turns[each.test])
 
 
 def diff_of(before: str, after: str) -> list[str]:

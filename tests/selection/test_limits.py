@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ortpkg.errors import UsageError
+from ortpkg.package.package_info import Constraints, VariantInfo
 from ortpkg.quantities import parse_duration_s, parse_nbytes
-from ortpkg.selection.limits import NO_LIMITS, Limits, has_value, limits_of
+from ortpkg.selection.limits import (
+    NO_LIMITS,
+    Limits,
+    check_where_keys,
+    has_value,
+    limits_of,
+    meets_condition,
+    recorded_fact,
+)
 from ortpkg.selection.variant_facts import Precision, peak_memory_of, precision_of, size_of
+
+
+def _variant(metadata: dict[str, Any]) -> VariantInfo:
+    return VariantInfo(
+        name="v",
+        component_name="m",
+        directory=Path("/p/v"),
+        model_path=Path("/p/v/m.onnx"),
+        constraints=Constraints(),
+        metadata=metadata,
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,6 +123,40 @@ def test_metadata_can_be_asked_for_by_a_mapping_too() -> None:
 )
 def test_a_recorded_fact_is_compared_by_what_it_is(recorded: object, wanted: str, holds: bool) -> None:
     assert has_value(recorded, wanted) is holds
+
+
+@pytest.mark.parametrize(
+    ("metadata", "of_package", "wanted", "holds"),
+    [
+        ({"version": "1.1"}, "1.0", "1.1", True),
+        ({"version": "1.1"}, "1.0", "1.0", False),
+        ({"version": "1.1"}, None, " 1.1.0 ", True),
+        ({}, "1.0", "1.0", True),
+        ({}, "1.0", "1.1", False),
+        ({}, None, "1.0", None),
+        ({"version": None}, "1.0", "1.0", None),
+    ],
+)
+def test_a_variant_has_its_own_version_and_else_its_packages(
+    metadata: dict[str, Any], of_package: str | None, wanted: str, holds: bool | None
+) -> None:
+    is_recorded, recorded = recorded_fact(_variant(metadata), "version", package_version=of_package)
+
+    assert is_recorded is (holds is not None)
+    assert meets_condition("version", recorded, wanted) is bool(holds)
+
+
+def test_what_no_variant_records_cannot_be_asked_for() -> None:
+    variants = [_variant({"opset": 17}), _variant({"quantization": "int8"})]
+
+    check_where_keys([("opset", "1"), ("quantization", "x")], variants)
+    check_where_keys([("version", "1.0")], variants, package_version="1.0")
+    with pytest.raises(UsageError, match="no variant records 'version' in its metadata; recorded are: 'opset', 'quan"):
+        check_where_keys([("opset", "1"), ("version", "1.0")], variants)
+    with pytest.raises(UsageError, match=r"'opset2' in its metadata \(did you mean 'opset'\?\); recorded are: 'opset'"):
+        check_where_keys([("opset2", "1")], variants)
+    with pytest.raises(UsageError, match="recorded are: nothing"):
+        check_where_keys([("opset", "1")], [])
 
 
 @pytest.mark.parametrize(

@@ -203,10 +203,18 @@ def test_a_provider_that_nobody_asked_for_and_cannot_compile_costs_a_warning(
     assert BrokenCompiler.closed == 1
 
 
-def test_one_that_somebody_asked_for_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, Offering("DmlExecutionProvider", GPU))
+@pytest.mark.parametrize("by", ["argument", "variable", "options"])
+def test_one_that_somebody_asked_for_is_an_error(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    factory = Offering("DmlExecutionProvider", GPU)
+    offer(monkeypatch, factory)
+    options = SessionOptions()
+    if by == "options":
+        (device,) = factory.get_supported_devices([])
+        options.add_provider_for_devices([device])
+    elif by == "variable":
+        monkeypatch.setenv("ORTPKG_PROVIDERS", "dml")
     with pytest.raises(CompileError, match="the compiler is broken"):
-        InferenceSession(MODEL, providers=["dml"])
+        InferenceSession(MODEL, options, providers=["dml"] if by == "argument" else None)
 
 
 def test_a_named_cpu_session_loads_no_other_library(tmp_path: Path) -> None:
