@@ -326,6 +326,9 @@ def test_shared_threads_are_kept_and_checked() -> None:
     assert global_thread_pool_sizes() == (2, 3)
     with pytest.raises(UsageError, match="0 or more"):
         ortpkg.set_global_thread_pool_sizes(-1, 0)
+    assert global_thread_pool_sizes() == (2, 3)
+    ortpkg.set_global_thread_pool_sizes()
+    assert global_thread_pool_sizes() == (0, 0)
 
 
 def test_what_it_says_of_itself(capsys: pytest.CaptureFixture[str]) -> None:

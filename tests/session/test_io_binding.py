@@ -50,7 +50,7 @@ def test_unknown_names_and_devices_are_refused() -> None:
             binding.bind_cpu_input("q", X)
         with pytest.raises(UsageError, match="no output 'q'"):
             binding.bind_output("q")
-        with pytest.raises(UsageError, match="values lie on device 'cpu'"):
+        with pytest.raises(UsageError, match="values lie on device 'cpu'; 'cuda', id 0 is not supported"):
             binding.bind_output("y", "cuda")
         with pytest.raises(UsageError, match="no output is bound"):
             session.run_with_iobinding(binding)

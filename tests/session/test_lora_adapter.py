@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import InvalidFeedError
+from ortpkg.errors import InvalidFeedError, UsageError
 from tests.session.conftest import session_of
 
 _MODEL = "g (float[2] x, float[2] a = {1, 2}) => (float[2] y) { y = Mul(x, a) }"
@@ -53,3 +53,9 @@ def test_an_adapter_of_another_model_is_an_error(tmp_path: Path) -> None:
 def test_only_adapters_are_added() -> None:
     with pytest.raises(TypeError, match="LoraAdapter"):
         ortpkg.RunOptions().add_active_adapter("a.onnx_adapter")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [np.float32(1), np.array(["a"], object)], ids=["scalar", "texts"])
+def test_an_adapter_has_tensors_of_numbers_with_dimensions(value: Any) -> None:
+    with pytest.raises(UsageError, match="parameter 'a' is a tensor"):
+        ortpkg.AdapterFormat().set_parameters({"a": ortpkg.OrtValue(np.asarray(value))})

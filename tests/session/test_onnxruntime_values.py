@@ -191,6 +191,22 @@ def test_a_native_device_has_onnxruntimes_numbers() -> None:
         assert (device.device_type(), device.mem_type(), device.vendor_id(), device.device_id()) == (1, 0, 0x10DE, 3)
 
 
+@pytest.mark.parametrize("numbers", [(1, 0, 3), (1, 0, 0x10DE, 3), (0, 5, 0)])
+def test_a_native_device_is_its_numbers_in_both(numbers: tuple[int, ...]) -> None:
+    def told(native: Any) -> tuple[int, ...]:
+        device = native.OrtDevice(*numbers)
+        return device.device_type(), device.mem_type(), device.vendor_id(), device.device_id()
+
+    assert told(NATIVE["ortpkg"]) == told(NATIVE["onnxruntime"])
+
+
+@pytest.mark.parametrize("numbers", [(0, 0, 1, 2, 3), (0, 0, 1.5), (0, "cpu")])
+@pytest.mark.parametrize("ort", LIBRARIES)
+def test_what_are_no_numbers_of_a_device_are_refused(ort: Any, numbers: tuple[Any, ...]) -> None:
+    with pytest.raises((TypeError, UsageError), match="OrtDevice takes|incompatible"):
+        NATIVE[ort.__name__].OrtDevice(*numbers)
+
+
 # --- sparse tensors --------------------------------------------------------------------------------------------------
 
 VALUES = np.array([1, 2, 3], np.float32)

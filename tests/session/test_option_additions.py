@@ -212,6 +212,16 @@ def test_a_dimension_is_fixed_by_its_denotation(ort: Any, denotation: str, expec
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)
+def test_only_the_input_that_has_the_denotation_is_fixed(ort: Any) -> None:
+    model = model_of("g (float[M] a, float[N,2] x) => (float[M] b, float[N,2] y) { b = Neg(a) y = Relu(x) }", opset=17)
+    model.graph.input[1].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 4)
+    session = ort.InferenceSession(model.SerializeToString(), options)
+    assert [each.shape for each in session.get_inputs()] == [["M"], [4, 2]]
+
+
+@pytest.mark.parametrize("ort", LIBRARIES)
 def test_a_dimension_without_a_name_is_fixed_by_its_denotation(ort: Any) -> None:
     model = model_of(RELU, opset=17)
     for value in (*model.graph.input, *model.graph.output):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ortpkg.engine import partition_policy
+from ortpkg.engine.partition_costs import PartitionCosts
 from ortpkg.engine.placement_search import Placement, PlacementProblem, weigh
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import InvalidSessionOptionError
@@ -239,6 +240,25 @@ def test_costs_come_from_a_file_too(tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
     path.write_text(costs_of({CPU: {"Neg": 1}}))
     assert parse_costs(str(path)) == parse_costs(path.read_text())
+
+
+def test_a_file_of_costs_has_a_mebibyte_at_most(tmp_path: Path) -> None:
+    path = tmp_path / "costs.json"
+    path.write_text("{}" + " " * ((1 << 20) - 2))
+    assert parse_costs(str(path)) == PartitionCosts()
+    path.write_text("{}" + " " * ((1 << 20) - 1))
+    with pytest.raises(InvalidSessionOptionError, match="has more than 1048576 bytes"):
+        parse_costs(str(path))
+
+
+@pytest.mark.parametrize(("value", "is_right"), [(0, True), (1e15, True), (-0.5, False), (1e16, False), (True, False)])
+def test_an_amount_is_a_number_from_0_on_that_makes_sense(value: float, is_right: bool) -> None:
+    text = json.dumps({"providers": {"cpu": {"model_s": value}}})
+    if is_right:
+        assert parse_costs(text).providers["CPUExecutionProvider"].model_s == value
+        return
+    with pytest.raises(InvalidSessionOptionError, match="'providers/cpu/model_s' is a number from 0 on"):
+        parse_costs(text)
 
 
 @pytest.mark.parametrize(
