@@ -203,7 +203,7 @@ def test_a_native_device_is_its_numbers_in_both(numbers: tuple[int, ...]) -> Non
 @pytest.mark.parametrize("numbers", [(0, 0, 1, 2, 3), (0, 0, 1.5), (0, "cpu")])
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_what_are_no_numbers_of_a_device_are_refused(ort: Any, numbers: tuple[Any, ...]) -> None:
-    with pytest.raises((TypeError, UsageError), match="OrtDevice takes|incompatible"):
+    with pytest.raises((TypeError, UsageError), match=r"OrtDevice takes|incompatible"):
         NATIVE[ort.__name__].OrtDevice(*numbers)
 
 
