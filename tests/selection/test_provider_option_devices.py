@@ -54,3 +54,12 @@ def test_an_option_of_another_provider_does_not_count(make_variant: Any) -> None
         "GPU",
     )
     assert device_option_of(make_variant("v", options=options)) == ("device_type", "GPU")
+
+
+@pytest.mark.parametrize("ep", [None, "CPUExecutionProvider", "OpenVINOExecutionProvider", "QNNExecutionProvider", "Z"])
+def test_each_option_is_one_providers_alone(make_variant: Any, ep: str | None) -> None:
+    owners = {"device_type": "OpenVINOExecutionProvider", "backend_type": "QNNExecutionProvider"}
+
+    for key, owner in owners.items():
+        found = device_option_of(make_variant("v", ep=ep, options={key: "gpu"}))
+        assert found == ((key, "gpu") if ep in {None, owner} else None)
