@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,22 @@ AFTER = {"kept": b"kept", "m.onnx": b"new m", "m.bin": b"new b"}
 CHANGE = FileChange(adds={"0": "m.bin", "1": "m.onnx"}, takes_away=("m.onnx", "stale.bin"))
 
 
+@pytest.fixture(autouse=True)
+def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return folder_in(tmp_path, "target")
 
 
-def change(target: Path, operations: FileOperations | None = None, **more: Any) -> None:
+def change(target: Path, operations: FileOperations | None = None, *, wanted: FileChange = CHANGE, **more: Any) -> None:
     operations = operations or FileOperations()
     with staging_folder(target, operations) as staged:
         operations.write_file(staged / "0", b"new b")
         operations.write_file(staged / "1", b"new m")
-        publish(target, staged, lambda: CHANGE, operations, **more)
+        publish(target, staged, lambda: wanted, operations, **more)
 
 
 def enter(target: Path) -> None:
@@ -171,14 +177,9 @@ def test_folders_that_were_made_for_nothing_are_gone_again(target: Path) -> None
 
 
 def test_a_place_that_is_taken_meanwhile_is_not_overwritten(target: Path) -> None:
-    with (
-        pytest.raises(AuthoringError, match=r"kept' has come to lie there meanwhile; nothing was changed"),
-        staging_folder(target, FileOperations()) as staged,
-    ):
-        (staged / "0").write_bytes(b"new")
-        (staged / "1").write_bytes(b"new")
-        wanted = FileChange(adds={"0": "other", "1": "kept"}, takes_away=("m.onnx",))
-        publish(target, staged, lambda: wanted, FileOperations())
+    wanted = FileChange(adds={"0": "other", "1": "kept"}, takes_away=("m.onnx",))
+    with pytest.raises(AuthoringError, match=r"kept' has come to lie there meanwhile; nothing was changed"):
+        change(target, wanted=wanted)
     assert content_of(target) == BEFORE
 
 
