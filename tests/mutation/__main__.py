@@ -31,7 +31,16 @@ from tests.mutation.report import (
 )
 from tests.mutation.rooms import ROOMS
 from tests.mutation.sampling import Mutant, is_python, places, sample
-from tests.mutation.trial import Copy, Reach, ask_cosmic_ray, choose_tests, diff_of, read_reach, recorded_reach
+from tests.mutation.trial import (
+    Copy,
+    Reach,
+    ask_cosmic_ray,
+    choose_tests,
+    diff_of,
+    in_parts,
+    read_reach,
+    recorded_reach,
+)
 
 CHECKOUT = Path(__file__).parents[2]
 KEPT = CHECKOUT / "build" / "mutants"
@@ -140,14 +149,16 @@ def _try(copy: Copy, mutant: Mutant, source: Source, reach: Sequence[Reach], bud
     before = copy.text(file)
     started_s = time.monotonic()
     outcome = Outcome.UNREACHED
-    if tests:
+    for part in in_parts(tests):
         copy.write(file, mutant["code"])
         try:
-            outcome = outcome_of(_run(copy, tests, duration_s))
+            outcome = outcome_of(_run(copy, part, duration_s))
         finally:
             copy.write(file, before)
-        if outcome is Outcome.TIMEOUT and outcome_of(_run(copy, tests, duration_s)) is Outcome.SURVIVED:
+        if outcome is Outcome.TIMEOUT and outcome_of(_run(copy, part, duration_s)) is Outcome.SURVIVED:
             outcome = Outcome.KILLED  # it hangs: without it the same tests end in time, on the same machine
+        if outcome is not Outcome.SURVIVED:
+            break
     return Result(
         file=file,
         line=line,

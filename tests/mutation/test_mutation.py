@@ -26,7 +26,7 @@ from tests.mutation.report import (
 )
 from tests.mutation.rooms import ROOMS
 from tests.mutation.sampling import Mutant, is_python, places, sample
-from tests.mutation.trial import Copy, Reach, choose_tests, diff_of, read_reach, recorded_reach
+from tests.mutation.trial import Copy, Reach, choose_tests, diff_of, in_parts, read_reach, recorded_reach
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -179,6 +179,14 @@ def test_tests_of_the_modules_own_file_come_first() -> None:
     ]
 
     assert choose_tests(tests, "room/code.py", "f", 15)[0] == [names[1], names[2], names[0]]
+
+
+def test_few_files_are_read_first() -> None:
+    tests = ["a::1", "b::1", "c::1", "d::1", "e::1", "a::2", "d::2"]
+
+    assert in_parts(tests) == [["a::1", "b::1", "c::1", "a::2"], ["d::1", "e::1", "d::2"]]
+    assert in_parts(tests[:2]) == [tests[:2]]
+    assert in_parts([]) == []
 
 
 def test_tests_that_fail_by_themselves_are_told_apart() -> None:
