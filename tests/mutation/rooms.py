@@ -7,5 +7,5 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "engine": ("tests/engine", "tests/session"),
     "session": ("tests/session", "tests/engine", "tests/capi", "tests/backend"),
     "package": ("tests/package", "tests/api", "tests/authoring"),
-    "providers": ("tests/providers", "tests/session", "tests/ep_context"),
+    "providers": ("tests/providers", "tests/session", "tests/ep_context", "tests/engine"),
 }
