@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
@@ -73,3 +75,6 @@ def test_the_factory_rates_what_its_provider_says_as_optimal_here(backend: str) 
     assert factory.validate_compiled_model_compatibility_info([here], info) is OPTIMAL
     stale = info.replace("sdk=", "sdk=1")
     assert factory.validate_compiled_model_compatibility_info([here], stale) is UNSUPPORTED
+    patched = re.sub(r"(sdk=\d+\.\d+)[^;]*", r"\1.99", info)
+    rating = UNSUPPORTED if backend == OPENVINO else PREFER_RECOMPILATION
+    assert factory.validate_compiled_model_compatibility_info([here], patched) is rating
