@@ -1,18 +1,20 @@
-"""What the models of variants need beyond ONNX's own operators, read from the files when a selection asks.
+"""What the models of variants need that not everybody has, read from the files when a selection asks.
 
-A model that imports ONNX's domains alone costs a look at its imports. What took a long walk over all nodes is
-remembered, per user, by what the file system says of the file.
+What took a long walk over all nodes is remembered, per user, by what the file system says of the file.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.graph.limits import ModelLimits
-from ortpkg.graph.operator_scan import NOTHING, ModelOperators, file_imports_only_onnx, scan_model_file
+from ortpkg.graph.onnx_operators import ONNX_VERSION
+from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator, scan_model_file
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.operator_support import read_operators
 from ortpkg.selection.machine import MachineOffer
@@ -24,7 +26,7 @@ _MOST_KEPT = 500
 _LEAST_AGE_NS = 2_000_000_000
 #: A walk that takes less time, as one over a small file does, is no dearer than to look for what is remembered of it.
 _LEAST_WORTH_S = 0.002
-_LEAST_NBYTES = 1 << 16
+_LEAST_NBYTES = 1 << 14
 _LIMITS = ModelLimits()
 
 
@@ -51,14 +53,12 @@ def operator_evidence(offer: MachineOffer) -> OperatorEvidence:
 
 def read_model_operators(path: Path) -> ModelOperators | None:
     """What the model at ``path`` needs, from memory where the file is as it was."""
-    if file_imports_only_onnx(path, limits=_LIMITS):
-        return NOTHING
     try:
         facts = path.stat()
     except (OSError, ValueError):
         return None
     stamp = [facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
-    key = {"path": os.fspath(path), "stamp": stamp}
+    key = {"path": os.fspath(path), "stamp": stamp, "onnx": ONNX_VERSION}
     if facts.st_size < _LEAST_NBYTES:
         return scan_model_file(path, limits=_LIMITS)
     is_settled = time.time_ns() - max(facts.st_mtime_ns, facts.st_ctime_ns) >= _LEAST_AGE_NS
@@ -68,14 +68,32 @@ def read_model_operators(path: Path) -> ModelOperators | None:
     start_s = time.perf_counter()
     found = scan_model_file(path, limits=_LIMITS)
     if found is not None and is_settled and time.perf_counter() - start_s >= _LEAST_WORTH_S:
-        write_fact(_KIND, key, {"operators": found.operators, "context_sources": found.context_sources})
+        write_fact(_KIND, key, asdict(found))
         prune_facts(_KIND, keep=_MOST_KEPT)
     return found
 
 
 def _from_json(stored: object) -> ModelOperators | None:
     match stored:
-        case {"operators": list(operators), "context_sources": list(sources)}:
-            texts = tuple(each for each in sources if isinstance(each, str))
-            return ModelOperators(operators=tuple(read_operators(operators)), context_sources=texts)
+        case {
+            "operators": list(operators),
+            "context_sources": list(sources),
+            "undefined": list(undefined),
+            "deprecated": list(deprecated),
+            "opset": int() | None as opset,
+        }:
+            return ModelOperators(
+                operators=tuple(read_operators(operators)),
+                context_sources=tuple(each for each in sources if isinstance(each, str)),
+                undefined=tuple(_read_onnx_operators(undefined)),
+                deprecated=tuple(_read_onnx_operators(deprecated)),
+                opset=opset,
+            )
     return None
+
+
+def _read_onnx_operators(stored: list[object]) -> Iterator[OnnxOperator]:
+    for each in stored:
+        match each:
+            case [str(domain), str(name), int() | None as opset]:
+                yield OnnxOperator(domain, name, opset)

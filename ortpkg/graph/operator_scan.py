@@ -1,7 +1,7 @@
-"""Which operators beyond ONNX's own a model file needs, found in its encoding: no protobuf, no weights, little time.
+"""Which operators a model file needs that not all have, found in its encoding: no protobuf, no weights, little time.
 
-Most models import ONNX's own domains alone; of these nothing but the list of imports is looked at. For the others every
-node is, in sub-graphs too, and in those functions that are called. Field numbers are those of onnx.proto.
+Every node is looked at, in sub-graphs too, and in those functions that are called; weights are passed over. Field
+numbers are those of onnx.proto.
 """
 
 from __future__ import annotations
@@ -15,47 +15,35 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.onnx_operators import NEWEST_OPSETS
+from ortpkg.graph.onnx_opsets import OperatorState, is_known_everywhere, operator_state
 from ortpkg.graph.wire_format import WireFormatError, fields, varint_at
 
 #: An operator: domain ("" for ONNX's own), name.
 Operator = tuple[str, str]
 
 _Span = tuple[int, int]
+_RawOperator = tuple[bytes, bytes]
 _T = TypeVar("_T")
 
-#: Domains whose operators are ONNX's own: the embedded engine runs all of them.
+#: Domains whose operators are ONNX's own: the embedded engine runs all that it defines.
 ONNX_DOMAINS: frozenset[str] = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training"})
 MICROSOFT_DOMAIN = "com.microsoft"
 _EP_CONTEXT: Operator = (MICROSOFT_DOMAIN, "EPContext")
+_RAW_EP_CONTEXT: _RawOperator = (MICROSOFT_DOMAIN.encode(), b"EPContext")
 
 _MODEL_GRAPH, _MODEL_OPSET_IMPORT, _MODEL_FUNCTIONS = 7, 8, 25
 _OPSET_DOMAIN, _OPSET_VERSION = 1, 2
 _GRAPH_NODE = 1
 _FUNCTION_NAME, _FUNCTION_NODE, _FUNCTION_OPSET_IMPORT, _FUNCTION_DOMAIN = 1, 7, 9, 10
 _NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN = 4, 5, 7
+_NODE_FIELDS = frozenset({_NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN})
 _ATTRIBUTE_NAME, _ATTRIBUTE_S, _ATTRIBUTE_G, _ATTRIBUTE_GRAPHS = 1, 4, 6, 11
 _LONGEST_TEXT = 1024
+_NOT_ONNX = (OperatorState.UNDEFINED, OperatorState.ADDED)
+_SHORT_ATTRIBUTE_NBYTES, _MOST_ATTRIBUTES_KEPT = 64, 1 << 12
 #: Opening a pipe would wait for somebody to write into it.
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelOperators:
-    """What a model needs beyond ONNX's own operators.
-
-    Attributes:
-        operators: those that are neither ONNX's nor functions of the model, EPContext not among them; sorted.
-        context_sources: ``source`` of its EPContext nodes, "" where one states none; sorted.
-    """
-
-    operators: tuple[Operator, ...] = ()
-    context_sources: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.operators or self.context_sources)
-
-
-NOTHING = ModelOperators()
 
 
 class OnnxOperator(NamedTuple):
@@ -64,6 +52,31 @@ class OnnxOperator(NamedTuple):
     domain: str
     name: str
     opset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOperators:
+    """What a model needs beyond the operators that ONNX defines in the opsets which it imports.
+
+    Attributes:
+        operators: those that are neither ONNX's nor functions of the model, EPContext not among them; sorted.
+        context_sources: ``source`` of its EPContext nodes, "" where one states none; sorted.
+        undefined: operators in ONNX's own domains that ONNX does not define in that opset; sorted.
+        deprecated: those that the opset has taken out of use; sorted.
+        opset: that of ONNX's main domain, where it is one that not every onnx package knows.
+    """
+
+    operators: tuple[Operator, ...] = ()
+    context_sources: tuple[str, ...] = ()
+    undefined: tuple[OnnxOperator, ...] = ()
+    deprecated: tuple[OnnxOperator, ...] = ()
+    opset: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.opset is not None or any((self.operators, self.context_sources, self.undefined, self.deprecated))
+
+
+NOTHING = ModelOperators()
 
 
 def operator_text(operator: Operator) -> str:
@@ -80,17 +93,9 @@ def scan_model_file(path: Path, *, limits: ModelLimits) -> ModelOperators | None
     return _of_file(path, limits, lambda data: scan_model(data, limits=limits))
 
 
-def file_imports_only_onnx(path: Path, *, limits: ModelLimits) -> bool | None:
-    """Whether the model at ``path`` imports ONNX's own domains alone, and so needs nothing; None as above."""
-    return _of_file(path, limits, lambda data: _Outline.of(data).imports_only_onnx)
-
-
 def scan_onnx_operators(path: Path, *, limits: ModelLimits) -> tuple[OnnxOperator, ...] | None:
-    """ONNX's own operators in the model at ``path``, sorted; None where they cannot be told, as above.
-
-    All nodes are walked over, which takes as long as parsing them would.
-    """
-    return _of_file(path, limits, lambda data: tuple(sorted(_walked(data, _Outline.of(data), limits).onnx_operators)))
+    """ONNX's own operators in the model at ``path``, sorted; None where they cannot be told, as above."""
+    return _of_file(path, limits, lambda data: tuple(sorted(_walked(data, limits).onnx_operators, key=_in_order)))
 
 
 def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) -> _T | None:
@@ -111,22 +116,36 @@ def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) 
 
 def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
     """What a serialized ModelProto needs. WireFormatError where it is none, or is past a limit."""
-    outline = _Outline.of(data)
-    if outline.imports_only_onnx:
-        return NOTHING
-    scan = _walked(data, outline, limits)
+    scan = _walked(data, limits)
+    states = {each: _state_of(each) for each in sorted(scan.onnx_operators, key=_in_order)}
     return ModelOperators(
-        operators=tuple(sorted(scan.operators - {_EP_CONTEXT})), context_sources=tuple(sorted(scan.sources))
+        operators=tuple(sorted(scan.operators)),
+        context_sources=tuple(sorted(scan.sources)),
+        undefined=tuple(each for each, state in states.items() if state in _NOT_ONNX),
+        deprecated=tuple(each for each, state in states.items() if state is OperatorState.DEPRECATED),
+        opset=next((each for each in scan.opsets if not is_known_everywhere(each)), None),
     )
 
 
-def _walked(data: memoryview, outline: _Outline, limits: ModelLimits) -> _Scan:
+def _state_of(operator: OnnxOperator) -> OperatorState:
+    """Sessions take the newest opset where a model imports none of the main domain, and of others refuse that."""
+    if operator.opset is None and not operator.domain:
+        return operator_state("", operator.name, NEWEST_OPSETS[""])
+    return operator_state(*operator)
+
+
+def _in_order(operator: OnnxOperator) -> tuple[str, str, int]:
+    return operator.domain, operator.name, operator.opset or 0
+
+
+def _walked(data: memoryview, limits: ModelLimits) -> _Scan:
     """The scan of a whole model, done."""
+    outline = _Outline.of(data)
     functions: dict[Operator, list[_Span]] = {}
     for span in outline.functions:
         functions.setdefault(_defined_by(data, *span), []).append(span)
-    scan = _Scan(data=data, limits=limits, functions=functions)
     imports = _opsets(data, outline.imports) or {"": 1}  # as old as a model can be
+    scan = _Scan(data=data, limits=limits, functions=functions)
     for span in outline.graphs:
         scan.read_nodes(*span, _GRAPH_NODE, imports)
     while scan.to_read:
@@ -142,7 +161,6 @@ class _Outline:
     graphs: tuple[_Span, ...]
     functions: tuple[_Span, ...]
     imports: tuple[_Span, ...]
-    imports_only_onnx: bool
 
     @classmethod
     def of(cls, data: memoryview) -> _Outline:
@@ -153,10 +171,7 @@ class _Outline:
         for number, _, body, end in fields(data, 0, len(data)):
             if body >= 0 and number in parts:
                 parts[number].append((body, end))
-        is_plain = all(_domain_of_import(data, *span) in ONNX_DOMAINS for span in imports) and not any(
-            _imports_foreign(data, *span) for span in functions
-        )
-        return cls(graphs=tuple(graphs), functions=tuple(functions), imports=tuple(imports), imports_only_onnx=is_plain)
+        return cls(graphs=tuple(graphs), functions=tuple(functions), imports=tuple(imports))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -165,7 +180,9 @@ class _Scan:
 
     Attributes:
         functions: operator that the model defines → where; those of one name differ in their overload only.
+        opsets: of ONNX's main domain, as the model and the functions import them.
         to_read: the functions that were called and are still to be walked over; no function is twice.
+        without_graphs: attributes, as they are written, in which no graph is.
     """
 
     data: memoryview
@@ -176,57 +193,79 @@ class _Scan:
     operators: set[Operator] = field(default_factory=set)
     onnx_operators: set[OnnxOperator] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
+    opsets: list[int] = field(default_factory=list)
+    without_graphs: set[bytes | None] = field(default_factory=set)
     node_count: int = 0
 
     def read_nodes(self, start: int, stop: int, node_field: int, opsets: Mapping[str, int]) -> None:
         """The nodes of a graph or a function, and of the graphs inside them; no recursion."""
         waiting = [(start, stop, node_field, 0)]
+        self.opsets.append(opsets.get("", 1))
+        seen: set[_RawOperator] = set()
         while waiting:
             start, stop, wanted, depth = waiting.pop()
             if depth > self.limits.subgraph_depth:
                 raise WireFormatError(f"graphs are nested deeper than {self.limits.subgraph_depth} levels")
             for number, _, body, end in fields(self.data, start, stop):
-                if number == wanted and body >= 0:
-                    waiting += ((*span, _GRAPH_NODE, depth + 1) for span in self._read_node(body, end, opsets))
+                if number != wanted or body < 0:
+                    continue
+                raw, attributes = self._read_node(body, end)
+                if raw not in seen:
+                    self._count_in(raw, attributes, opsets)
+                    if raw != _RAW_EP_CONTEXT:  # each node of these has a source of its own
+                        seen.add(raw)
+                if attributes:
+                    waiting += ((*span, _GRAPH_NODE, depth + 1) for span in self._subgraphs(attributes))
 
-    def _read_node(self, start: int, stop: int, opsets: Mapping[str, int]) -> list[_Span]:
-        """Counts the node in; returns its sub-graphs."""
+    def _read_node(self, start: int, stop: int) -> tuple[_RawOperator, list[_Span]]:
+        """The node's operator as it is written, and where its attributes are. Every node comes through here."""
         self.node_count += 1
         if self.node_count > self.limits.node_count:
             raise WireFormatError(f"the model has more than {self.limits.node_count} nodes")
-        domain = op_type = ""
-        subgraphs: list[_Span] = []
+        domain = op_type = b""
         attributes: list[_Span] = []
         for number, _, body, end in fields(self.data, start, stop):
-            if number == _NODE_ATTRIBUTE and body >= 0:
+            if number not in _NODE_FIELDS or body < 0:
+                continue
+            if number == _NODE_ATTRIBUTE:
                 attributes.append((body, end))
-            elif number == _NODE_DOMAIN and body >= 0:
-                domain = _text(self.data, body, end)
-            elif number == _NODE_OP_TYPE and body >= 0:
-                op_type = _text(self.data, body, end)
-        for span in attributes:
-            subgraphs += self._subgraphs(*span)
-        if (domain, op_type) in self.functions:
-            self._call((domain, op_type))
-            return subgraphs
-        if domain not in ONNX_DOMAINS:
-            self.operators.add((domain, op_type))
-        else:
+            elif number == _NODE_OP_TYPE:
+                op_type = _name(self.data, body, end)
+            else:
+                domain = _name(self.data, body, end)
+        return (domain, op_type), attributes
+
+    def _count_in(self, raw: _RawOperator, attributes: list[_Span], opsets: Mapping[str, int]) -> None:
+        operator = domain, op_type = _decoded(raw[0]), _decoded(raw[1])
+        if operator in self.functions:
+            self._call(operator)
+        elif domain in ONNX_DOMAINS:
             plain = _plain(domain)
             self.onnx_operators.add(OnnxOperator(plain, op_type, opsets.get(plain)))
-        if (domain, op_type) == _EP_CONTEXT:
+        elif operator == _EP_CONTEXT:
             self.sources.add(self._source(attributes))
-        return subgraphs
+        else:
+            self.operators.add(operator)
 
     def _call(self, operator: Operator) -> None:
         if operator not in self.called:
             self.called.add(operator)
             self.to_read += self.functions[operator]
 
-    def _subgraphs(self, start: int, stop: int) -> Iterator[_Span]:
-        for number, _, body, end in fields(self.data, start, stop):
-            if number in (_ATTRIBUTE_G, _ATTRIBUTE_GRAPHS) and body >= 0:
-                yield body, end
+    def _subgraphs(self, attributes: Iterable[_Span]) -> Iterator[_Span]:
+        """The graphs in attributes. Short ones, of which most nodes have the same few, are looked into once."""
+        for start, stop in attributes:
+            short = bytes(self.data[start:stop]) if stop - start <= _SHORT_ATTRIBUTE_NBYTES else None
+            if short in self.without_graphs:
+                continue
+            found = [
+                (body, end)
+                for number, _, body, end in fields(self.data, start, stop)
+                if number in (_ATTRIBUTE_G, _ATTRIBUTE_GRAPHS) and body >= 0
+            ]
+            yield from found
+            if short is not None and not found and len(self.without_graphs) < _MOST_ATTRIBUTES_KEPT:
+                self.without_graphs.add(short)
 
     def _source(self, attributes: list[_Span]) -> str:
         for start, stop in attributes:
@@ -248,10 +287,6 @@ def _defined_by(data: memoryview, start: int, stop: int) -> Operator:
         if number in texts and body >= 0:
             texts[number] = _text(data, body, end)
     return texts[_FUNCTION_DOMAIN], texts[_FUNCTION_NAME]
-
-
-def _imports_foreign(data: memoryview, start: int, stop: int) -> bool:
-    return any(_domain_of_import(data, *span) not in ONNX_DOMAINS for span in _imports_of_function(data, start, stop))
 
 
 def _imports_of_function(data: memoryview, start: int, stop: int) -> list[_Span]:
@@ -287,6 +322,14 @@ def _domain_of_import(data: memoryview, start: int, stop: int) -> str:
 
 
 def _text(data: memoryview, start: int, stop: int) -> str:
+    return _decoded(_name(data, start, stop))
+
+
+def _name(data: memoryview, start: int, stop: int) -> bytes:
     if stop - start > _LONGEST_TEXT:
         raise WireFormatError(f"a name of {stop - start} bytes")
-    return bytes(data[start:stop]).decode("utf-8", "replace")
+    return bytes(data[start:stop])
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode("utf-8", "replace")

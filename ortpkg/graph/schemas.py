@@ -6,12 +6,12 @@ Source: onnx.defs. Operators of other domains have no schema here: their version
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import cache
 
 import onnx.defs
 
 from ortpkg.graph.graph import ML_DOMAIN, ONNX_DOMAIN, Graph, Node
+from ortpkg.graph.onnx_opsets import ADDED_BY_ONNXRUNTIME
 from ortpkg.graph.types import (
     ElementType,
     MapType,
@@ -27,64 +27,6 @@ ONNX_DOMAINS = (ONNX_DOMAIN, ML_DOMAIN, "ai.onnx.preview", "ai.onnx.preview.trai
 #: Operators without a schema whose "T" is not the type of the first input: the input that has it.
 _INPUT_OF_T = {("com.microsoft", "EmbedLayerNormalization"): 2}
 
-#: Operators that onnxruntime adds to ONNX's own domain, in version 1; later opsets took some of them over.
-_ADDED_BY_ONNXRUNTIME = frozenset({"LayerNormalization", "SimplifiedLayerNormalization"})
-#: Operators of ONNX's own domain that onnxruntime defines from opset 1 on, the engine or not.
-ONNXRUNTIME_ADDITIONS: frozenset[str] = _ADDED_BY_ONNXRUNTIME | {
-    *("DisentangledAttention_TRT", "EfficientNMS_TRT", "MultilevelCropAndResize_TRT", "PyramidROIAlign_TRT"),
-    *("MeanVarianceNormalization", "MemcpyFromHost", "MemcpyToHost", "ThresholdedRelu"),
-}
-#: The same, in opsets before 10 only.
-OLD_ONNXRUNTIME_ADDITIONS: frozenset[str] = frozenset(
-    {
-        *("Affine", "Crop", "DynamicSlice", "GRUUnit", "GivenTensorFill", "ImageScaler", "ParametricSoftplus"),
-        *("Scale", "ScaledTanh"),
-    }
-)
-_OPSET_WITHOUT_OLD_ADDITIONS = 10
-
-
-class OperatorState(Enum):
-    """What an opset says of an operator. UNKNOWN: it is newer than the onnx package here."""
-
-    DEFINED = auto()
-    DEPRECATED = auto()
-    UNDEFINED = auto()
-    UNKNOWN = auto()
-
-
-def operator_state(domain: str, op_type: str, opset: int | None) -> OperatorState:
-    """What opset ``opset`` of one of ONNX's own domains says of an operator; None: the domain is not imported."""
-    if opset is None:
-        return OperatorState.UNDEFINED
-    schema = find_schema(domain, op_type, opset)
-    if schema is not None:
-        return OperatorState.DEPRECATED if schema.deprecated else OperatorState.DEFINED
-    if domain == ONNX_DOMAIN and op_type in ONNXRUNTIME_ADDITIONS:
-        return OperatorState.DEFINED
-    if domain == ONNX_DOMAIN and op_type in OLD_ONNXRUNTIME_ADDITIONS and opset < _OPSET_WITHOUT_OLD_ADDITIONS:
-        return OperatorState.DEFINED
-    return OperatorState.UNDEFINED if opset <= _newest_opsets().get(domain, 0) else OperatorState.UNKNOWN
-
-
-def first_opset(domain: str, op_type: str) -> int | None:
-    """The first opset that defines an operator; None where none does that the onnx package here knows."""
-    opsets = [
-        each.since_version
-        for each in onnx.defs.get_all_schemas_with_history()
-        if each.domain == domain and each.name == op_type
-    ]
-    return min(opsets, default=None)
-
-
-@cache
-def _newest_opsets() -> dict[str, int]:
-    """Domain → the newest opset of which the onnx package here has a definition."""
-    newest: dict[str, int] = {}
-    for schema in onnx.defs.get_all_schemas_with_history():
-        newest[schema.domain] = max(schema.since_version, newest.get(schema.domain, 0))
-    return newest
-
 
 @cache
 def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
@@ -99,7 +41,7 @@ def resolve_since_version(domain: str, op_type: str, opset: int) -> int:
     """The version of the operator's definition under ``opset``; ``opset`` itself where there is no definition."""
     schema = find_schema(domain, op_type, opset)
     if schema is None:
-        return 1 if domain == ONNX_DOMAIN and op_type in _ADDED_BY_ONNXRUNTIME else opset
+        return 1 if domain == ONNX_DOMAIN and op_type in ADDED_BY_ONNXRUNTIME else opset
     return schema.since_version
 
 

@@ -103,11 +103,18 @@ def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, 
     position = start
     while position < stop:
         field_start = position
-        key, position = _read_varint(data, position, stop)
+        # Keys and lengths of one byte, which nearly all are, are read here: a call would cost more than the rest.
+        key = data[position]
+        position += 1
+        if key >= 0x80:
+            key, position = _read_varint(data, field_start, stop)
         number, wire_type = key >> 3, key & 7
         body = -1
         if wire_type == _LENGTH_DELIMITED:
-            length, body = _read_varint(data, position, stop)
+            if position < stop and (length := data[position]) < 0x80:
+                body = position + 1
+            else:
+                length, body = _read_varint(data, position, stop)
             position = body + length
         elif wire_type == _VARINT:
             _, position = _read_varint(data, position, stop)

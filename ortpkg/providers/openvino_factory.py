@@ -134,7 +134,7 @@ class OpenVinoEpFactory(EpFactory):
         return str(found) or None
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
-        return native_support(needed, ep_name=self.ep_name, ask=self._missing_operators)
+        return native_support(needed, ep_name=self.ep_name, ask=self._missing_operators, goes_by_opset=False)
 
     def _missing_operators(self, operators: Sequence[Operator]) -> Iterable[Operator]:
         arguments = {"operators": [list(each) for each in operators]}

@@ -1,7 +1,9 @@
-"""Which operators beyond ONNX's own can be run, as far as that is known without a session; nothing heavy is loaded.
+"""Which operators beyond those of ONNX can be run, as far as that is known without a session; nothing heavy is loaded.
 
 An EP leaves the nodes that it does not take to the embedded engine's CPU provider, so that an operator is missing only
 where both lack it. EPContext nodes are no operators in this sense: they belong to the EP that their ``source`` names.
+The embedded engine and onnxruntime go by the opset that a model imports; OpenVINO takes an operator by its name, also
+where that opset does not have it. Operators that an opset has taken out of use run in all of them but onnxruntime.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ from importlib.util import find_spec
 
 from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import ExecutionProviderError
-from ortpkg.graph.operator_scan import MICROSOFT_DOMAIN, NOTHING, ONNX_DOMAINS, ModelOperators, Operator
+from ortpkg.graph.onnx_opsets import ADDED_BY_ONNXRUNTIME, OperatorState, operator_state
+from ortpkg.graph.operator_scan import (
+    MICROSOFT_DOMAIN,
+    NOTHING,
+    ONNX_DOMAINS,
+    ModelOperators,
+    OnnxOperator,
+    Operator,
+)
 from ortpkg.kernels.custom_ops import has_custom_op
 from ortpkg.providers.operator_tables import (
     EMBEDDED_CONTRIB_OPERATORS,
@@ -61,6 +71,13 @@ def is_embedded_operator(operator: Operator) -> bool:
     return has_custom_op(domain, name)
 
 
+def _is_embedded_anyway(operator: OnnxOperator) -> bool:
+    """Whether the embedded engine has an operator that ONNX does not define in that opset."""
+    return (not operator.domain and operator.name in ADDED_BY_ONNXRUNTIME) or has_custom_op(
+        operator.domain, operator.name
+    )
+
+
 def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -> OperatorSupport:
     """Of the embedded engine alone; ``context_ep`` is the EP whose contexts it loads, None where it loads none."""
     return OperatorSupport(
@@ -71,6 +88,7 @@ def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -
                 for each in needed.context_sources
                 if context_ep is None or not is_context_source_of(context_ep, each)
             ),
+            undefined=tuple(each for each in needed.undefined if not _is_embedded_anyway(each)),
         )
     )
 
@@ -84,24 +102,53 @@ def plugin_support(needed: ModelOperators, *, ep_name: str) -> OperatorSupport:
         unknown=ModelOperators(
             operators=tuple(each for each in needed.operators if not is_embedded_operator(each)),
             context_sources=tuple(each for each in needed.context_sources if not is_context_source_of(ep_name, each)),
+            undefined=tuple(each for each in needed.undefined if not _is_embedded_anyway(each)),
         )
     )
 
 
-def native_support(needed: ModelOperators, *, ep_name: str, ask: AskMissing) -> OperatorSupport:
+def native_support(
+    needed: ModelOperators, *, ep_name: str, ask: AskMissing, goes_by_opset: bool = True
+) -> OperatorSupport:
     """Of a native library's EP, with the embedded engine behind it.
 
-    Contexts that name no source are somebody's own affair: some libraries take them.
+    ``goes_by_opset``: it has of ONNX's operators what the imported opset has, as onnxruntime; else it is asked for them
+    by name. Contexts that name no source are somebody's own affair: some libraries take them.
     """
-    others = [each for each in needed.operators if not is_embedded_operator(each)]
-    missing, unknown = _asked(others, ask) if others else ((), ())
-    foreign = (each for each in needed.context_sources if each and not is_context_source_of(ep_name, each))
+    undefined = [each for each in needed.undefined if not _is_embedded_anyway(each)]
+    by_name = [] if goes_by_opset else undefined
+    by_opset = [each for each in undefined if goes_by_opset and operator_state(*each) is OperatorState.UNDEFINED]
+    foreign = [each for each in needed.operators if not is_embedded_operator(each)]
+    asked = [*foreign, *dict.fromkeys((each.domain, each.name) for each in by_name)]
+    missing, unknown = _asked(asked, ask) if asked else ((), ())
+    others = (each for each in needed.context_sources if each and not is_context_source_of(ep_name, each))
     return OperatorSupport(
-        missing=ModelOperators(operators=missing, context_sources=tuple(foreign)),
+        missing=ModelOperators(
+            operators=tuple(each for each in foreign if each in missing),
+            context_sources=tuple(others),
+            undefined=(*by_opset, *_named_in(missing, by_name)),
+        ),
         unknown=ModelOperators(
-            operators=unknown, context_sources=tuple(each for each in needed.context_sources if not each)
+            operators=tuple(each for each in foreign if each in unknown),
+            context_sources=tuple(each for each in needed.context_sources if not each),
+            undefined=_named_in(unknown, by_name),
         ),
     )
+
+
+def support_of_absent(needed: ModelOperators, *, backend: str) -> OperatorSupport:
+    """Of a library that is not here: what no version of it has is missing, and of the rest nothing can be told."""
+    if backend != "onnxruntime":
+        return OperatorSupport(unknown=needed)
+    lacking = tuple(each for each in needed.undefined if operator_state(*each) is OperatorState.UNDEFINED)
+    return OperatorSupport(
+        missing=ModelOperators(undefined=lacking),
+        unknown=ModelOperators(operators=needed.operators, context_sources=needed.context_sources),
+    )
+
+
+def _named_in(names: Sequence[Operator], operators: Iterable[OnnxOperator]) -> tuple[OnnxOperator, ...]:
+    return tuple(each for each in operators if (each.domain, each.name) in names)
 
 
 def read_operators(answer: object) -> Iterator[Operator]:

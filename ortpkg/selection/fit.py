@@ -92,7 +92,7 @@ class Concern:
         notes: for the verdict on every EP device, where nothing else need be looked at.
         unchecked: limits that could not be checked.
         recorded: the variant's name where there are records of it.
-        operators: what its model needs beyond ONNX's own operators.
+        operators: what its model needs that not everybody has.
     """
 
     rejection: Rejection | None = None

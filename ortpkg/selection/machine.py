@@ -16,7 +16,7 @@ from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_registry import available_factories, installed_factory
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
-from ortpkg.providers.operator_support import OperatorSupport
+from ortpkg.providers.operator_support import OperatorSupport, support_of_absent
 
 if TYPE_CHECKING:
     from ortpkg.devices.profiles import MachineProfile
@@ -75,11 +75,11 @@ class MachineOffer:
         return known
 
     def operator_support(self, ep_device: EpDevice, needed: ModelOperators) -> OperatorSupport:
-        """What of a model's needs an EP device does not meet; without its factory that cannot be told."""
+        """What of a model's needs an EP device does not meet; without its factory hardly anything can be told."""
         for factory in self.factories:
             if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
                 return factory.operator_support(needed)
-        return OperatorSupport(unknown=needed)
+        return support_of_absent(needed, backend=ep_device.backend)
 
 
 def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:

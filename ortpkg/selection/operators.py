@@ -6,14 +6,21 @@ reason to take another variant, with a hint what would have the operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import ep_of_context_source
 from ortpkg.errors import quoted
-from ortpkg.graph.operator_scan import ModelOperators, Operator, operator_text
+from ortpkg.graph.onnx_opsets import (
+    OperatorState,
+    deprecating_opset,
+    first_opset,
+    newest_opset_here,
+    operator_state,
+)
+from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator, Operator, operator_text
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.providers.operator_support import OperatorSupport, who_has
 from ortpkg.selection.verdict import ReasonCode
@@ -21,7 +28,7 @@ from ortpkg.selection.verdict import ReasonCode
 if TYPE_CHECKING:
     from ortpkg.selection.records import Rejection
 
-#: A variant's needs beyond ONNX's own operators; None where they are not known.
+#: A variant's needs beyond the operators of the opsets that it imports; None where they are not known.
 NeedsOf = Callable[[VariantInfo], ModelOperators | None]
 #: What of such needs an EP device does not meet.
 SupportOf = Callable[[EpDevice, ModelOperators], OperatorSupport]
@@ -39,40 +46,99 @@ class OperatorEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOutcome:
-    """What is to be said of a variant's operators on one EP device: a rejection, or what could not be told."""
+    """What is to be said of a variant's operators on one EP device: a rejection, or what could not be told.
+
+    ``unchecked`` has also what can be run there, and nowhere else.
+    """
 
     rejection: Rejection | None = None
     unchecked: tuple[str, ...] = ()
 
 
 def judge_operators(needed: ModelOperators, ep_device: EpDevice, evidence: OperatorEvidence) -> OperatorOutcome:
-    """The rule: what the model needs is there, in the EP or in the CPU provider behind it."""
+    """The rule: the model is one that is read here, and what it needs is in the EP or the CPU provider behind it."""
+    unreadable = _why_unreadable(needed)
+    if unreadable:
+        return OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, unreadable))
     place = f"{ep_device.ep_name} ({ep_device.backend})"
     try:
         support = evidence.support(ep_device, needed)
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept
         return OperatorOutcome(unchecked=(f"{place} failed to tell whether it has {_listed(needed)}: {quoted(error)}",))
-    if support.missing.operators:
-        first = support.missing.operators[0]
-        reason = f"its model needs {_names(support.missing.operators)}, which {place} does not have; {who_has(first)}"
+    reason = _why_missing(support.missing, place)
+    if reason:
         return OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, reason))
-    if support.missing.context_sources:
-        source = support.missing.context_sources[0]
+    return OperatorOutcome(unchecked=tuple(_what_to_know(needed, support, place)))
+
+
+def _why_unreadable(needed: ModelOperators) -> str:
+    """Why no session reads the model, whatever its execution provider; "" where one does."""
+    if needed.opset is not None and not 1 <= needed.opset <= newest_opset_here():
+        return f"its model imports opset {needed.opset} of ai.onnx; opsets 1 to {newest_opset_here()} are known here"
+    homeless = [each for each in needed.undefined if each.domain and each.opset is None]
+    if homeless:
+        return f"its model needs {_onnx_names(homeless)}, and does not import the domain: no opset says which it means"
+    return ""
+
+
+def _why_missing(missing: ModelOperators, place: str) -> str:
+    if missing.operators:
+        first = missing.operators[0]
+        return f"its model needs {_names(missing.operators)}, which {place} does not have; {who_has(first)}"
+    if missing.undefined:
+        return (
+            f"its model needs {_onnx_names(missing.undefined)}, which {place} does not have; "
+            f"{_which_opset_has(missing.undefined[0])}"
+        )
+    if missing.context_sources:
+        source = missing.context_sources[0]
         maker = (
             f"by {quoted(ep_of_context_source(source))}" if source else "by an execution provider that it does not name"
         )
-        reason = f"its model holds a context (EPContext) compiled {maker}, which {place} does not load"
-        return OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, reason))
+        return f"its model holds a context (EPContext) compiled {maker}, which {place} does not load"
+    return ""
+
+
+def _what_to_know(needed: ModelOperators, support: OperatorSupport, place: str) -> Iterator[str]:
+    """Of a variant that is kept: what could not be told, and what other runtimes would refuse."""
     if support.unknown:
-        return OperatorOutcome(unchecked=(f"it cannot be told here whether {place} has {_listed(support.unknown)}",))
-    return OperatorOutcome()
+        yield f"it cannot be told here whether {place} has {_listed(support.unknown)}"
+    irregular = [each for each in needed.undefined if operator_state(*each) is OperatorState.UNDEFINED]
+    if irregular and not support.unknown.undefined:
+        where = _which_opset_has(irregular[0])
+        yield f"its model needs {_onnx_names(irregular)}, which {place} has all the same; {where}"
+    if needed.deprecated:
+        yield (
+            f"its model needs {_onnx_names(needed.deprecated)}, out of use since opset "
+            f"{deprecating_opset(*needed.deprecated[0][:2])}: onnxruntime itself refuses such a model"
+        )
 
 
 def _listed(needed: ModelOperators) -> str:
-    return _names(needed.operators) if needed.operators else "its compiled context"
+    if needed.operators:
+        return _names(needed.operators)
+    return _onnx_names(needed.undefined) if needed.undefined else "its compiled context"
 
 
-def _names(operators: tuple[Operator, ...]) -> str:
-    named = ", ".join(quoted(operator_text(each)) for each in operators[:_MOST_NAMED])
-    more = len(operators) - _MOST_NAMED
-    return f"{'operators' if len(operators) > 1 else 'operator'} {named}{f' and {more} more' if more > 0 else ''}"
+def _names(operators: Sequence[Operator]) -> str:
+    return _enumerated([quoted(operator_text(each)) for each in operators])
+
+
+def _onnx_names(operators: Sequence[OnnxOperator]) -> str:
+    """E.g. "operator 'ai.onnx:Gelu' of opset 17"."""
+    names = (quoted(operator_text((each.domain, each.name))) for each in operators)
+    opsets = ("" if each.opset is None else f" of opset {each.opset}" for each in operators)
+    return _enumerated([name + opset for name, opset in zip(names, opsets, strict=True)])
+
+
+def _which_opset_has(operator: OnnxOperator) -> str:
+    first = first_opset(operator.domain, operator.name)
+    if first is not None:
+        return f"ONNX has {operator.name} from opset {first} on"
+    return f"no opset of ONNX has an operator {quoted(operator.name)}"
+
+
+def _enumerated(texts: Sequence[str]) -> str:
+    more = len(texts) - _MOST_NAMED
+    named = ", ".join(texts[:_MOST_NAMED])
+    return f"{'operators' if len(texts) > 1 else 'operator'} {named}{f' and {more} more' if more > 0 else ''}"

@@ -50,7 +50,7 @@ class SelectionRequest:
         machine: the name of the machine profile; "" for this machine.
         notes: what discovery could not find out; carried into the warnings.
         asked_memory: see :class:`~ortpkg.selection.machine.MachineOffer`.
-        operators: what models need and EP devices have, beyond ONNX's own operators; None: not looked at.
+        operators: what models need that not everybody has, and what EP devices have; None: not looked at.
         package_version: the version of variants that state none of their own.
     """
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import ortpkg
 from ortpkg.api import model_operators
@@ -125,6 +126,104 @@ def test_functions_of_the_model_are_no_missing_operators(package: Any, tmp_path:
     (tmp_path / "p.ortpackage" / "models" / "m" / "plain" / "model.onnx").write_bytes(model.SerializeToString())
     x = np.ones(4, np.float32)
     assert found.best_variant().create_session(verify=False).run(None, {"x": x})[0].tolist() == [2.0] * 4
+
+
+def raw_model(path: Path, op_type: str, opsets: dict[str, int], *, domain: str = "", scales: bool = False) -> None:
+    """Of one node; the parser of texts would refuse some of these."""
+    inputs = ["x", "scales"] if scales else ["x"]
+    weights = [numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")] if scales else []
+    graph = helper.make_graph(
+        [helper.make_node(op_type, inputs, ["y"], domain=domain)],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 1, 2, 2])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        weights,
+    )
+    imports = [helper.make_opsetid(*each) for each in opsets.items()]
+    path.write_bytes(helper.make_model(graph, ir_version=8, opset_imports=imports).SerializeToString())
+
+
+NEWEST = onnx.defs.onnx_opset_version()
+HOMELESS = "its model needs operator 'ai.onnx.ml:Scaler', and does not import the domain: no opset says which it means"
+LACKING = "its model needs operator 'ai.onnx:{}, which CPUExecutionProvider (embedded) does not have; {}"
+
+
+@pytest.mark.requirement("K12")
+@pytest.mark.parametrize(
+    ("op_type", "opset", "domain", "reason"),
+    [
+        ("Gelu", 17, "", LACKING.format("Gelu' of opset 17", "ONNX has Gelu from opset 20 on")),
+        ("NoSuch", 21, "", LACKING.format("NoSuch' of opset 21", "no opset of ONNX has an operator 'NoSuch'")),
+        (
+            "ThresholdedRelu",
+            9,
+            "",
+            LACKING.format("ThresholdedRelu' of opset 9", "ONNX has ThresholdedRelu from opset 10 on"),
+        ),
+        ("Relu", 999, "", f"its model imports opset 999 of ai.onnx; opsets 1 to {NEWEST} are known here"),
+        (
+            "Scaler",
+            17,
+            "ai.onnx.ml",
+            HOMELESS,
+        ),
+    ],
+)
+def test_the_next_variant_wins_where_the_imported_opset_lacks_an_operator(
+    op_type: str, opset: int, domain: str, reason: str, package: Any
+) -> None:
+    found = package(first=PLAIN, plain=PLAIN)
+    raw_model(found.root / "models" / "m" / "first" / "model.onnx", op_type, {"": opset}, domain=domain)
+
+    selection = found.select(backend="embedded")
+    assert selection.best.variant.name == "plain"
+    (verdict,) = (
+        each
+        for each in selection.verdicts
+        if each.variant.name == "first" and each.ep_device is not None and each.ep_device.backend == "embedded"
+    )
+    assert verdict.code is ReasonCode.OPERATOR_NOT_AVAILABLE
+    assert verdict.reason == reason
+    with pytest.raises(NoSuitableVariantError, match="OPERATOR_NOT_AVAILABLE"):
+        found.create_session(variant="first", backend="embedded")
+
+
+@pytest.mark.parametrize(
+    ("op_type", "opset", "who"),
+    [
+        ("Gelu", 20, {"embedded", "openvino", "onnxruntime"}),
+        ("Gelu", 17, {"openvino"}),
+        ("NoSuchThing", 21, set()),
+        ("ThresholdedRelu", 9, {"openvino", "onnxruntime"}),
+        ("Upsample", 10, {"embedded", "openvino", "onnxruntime"}),
+        ("Relu", 999, set()),
+    ],
+)
+def test_each_backend_is_offered_what_its_sessions_run(op_type: str, opset: int, who: set[str], package: Any) -> None:
+    """OpenVINO takes an operator by its name, whatever the opset; what others refuse may go to the embedded engine."""
+    found = package(only=PLAIN)
+    raw_model(found.root / "models" / "m" / "only" / "model.onnx", op_type, {"": opset}, scales=op_type == "Upsample")
+
+    eligible = {each.ep_device.backend for each in found.select().verdicts if each.is_eligible}
+    assert eligible == who
+    x = np.ones((1, 1, 2, 2), np.float32)
+    for backend in who:
+        assert found.create_session(backend=backend, verify=False).run(None, {"x": x})[0].size in (4, 16)
+
+
+def test_what_other_runtimes_refuse_is_warned_of(package: Any) -> None:
+    found = package(only=PLAIN)
+    path = found.root / "models" / "m" / "only" / "model.onnx"
+    raw_model(path, "Upsample", {"": 10}, scales=True)
+    assert found.select(backend="embedded").warnings[-1] == (
+        "variant 'only': its model needs operator 'ai.onnx:Upsample' of opset 10, out of use since opset 10: "
+        "onnxruntime itself refuses such a model"
+    )
+    raw_model(path, "Gelu", {"": 17})
+    assert found.select(backend="openvino").warnings[-1] == (
+        "variant 'only': its model needs operator 'ai.onnx:Gelu' of opset 17, which OpenVINOExecutionProvider "
+        "(openvino) has all the same; ONNX has Gelu from opset 20 on"
+    )
 
 
 def test_another_machine_without_that_provider_here_cannot_tell(package: Any) -> None:

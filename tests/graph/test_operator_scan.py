@@ -10,7 +10,14 @@ import pytest
 from onnx import numpy_helper
 
 from ortpkg.graph.limits import ModelLimits
-from ortpkg.graph.operator_scan import ModelOperators, operator_text, scan_model, scan_model_file, scan_onnx_operators
+from ortpkg.graph.operator_scan import (
+    ModelOperators,
+    OnnxOperator,
+    operator_text,
+    scan_model,
+    scan_model_file,
+    scan_onnx_operators,
+)
 from ortpkg.graph.wire_format import WireFormatError
 from tests.graph.model_factories import parse
 
@@ -100,6 +107,53 @@ def test_each_operator_of_onnx_has_the_opset_of_the_place_where_it_stands(tmp_pa
     path.write_bytes(model.SerializeToString())
     assert ("", "If", 1) in (scan_onnx_operators(path, limits=LIMITS) or ())
     assert scan_onnx_operators(tmp_path / "absent.onnx", limits=LIMITS) is None
+
+
+def test_operators_that_the_imported_opset_lacks_are_told_apart() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 10, "local" : 1]>
+        g (float[1,1,2,2] x) => (float[1,1,4,4] y) {
+          a = NoSuchThing(x)
+          b = ai.onnx.ml.Scaler(a)
+          c = local.once(b)
+          scales = Constant <value_floats = [1.0, 1.0, 2.0, 2.0]> ()
+          y = Upsample(c, scales)
+        }
+        <domain: "local", opset_import: ["" : 17]>
+        once (v) => (w) { w = Gelu(v) }"""
+    )
+    assert needs(model) == ModelOperators(
+        undefined=(
+            OnnxOperator("", "Gelu", 17),
+            OnnxOperator("", "NoSuchThing", 10),
+            OnnxOperator("ai.onnx.ml", "Scaler", None),
+        ),
+        deprecated=(OnnxOperator("", "Upsample", 10),),
+    )
+
+
+@pytest.mark.parametrize(("opset", "told"), [(0, 0), (1, None), (24, None), (25, 25), (999, 999)])
+def test_an_opset_that_not_every_onnx_knows_is_told(opset: int, told: int | None) -> None:
+    model = parse("g (float[4] x) => (float[4] y) { y = Abs(x) }")
+    model.opset_import[0].version = opset
+    assert needs(model).opset == told
+    assert bool(needs(model)) is (told is not None)
+
+
+def test_without_an_import_of_the_main_domain_its_newest_opset_counts() -> None:
+    model = foreign("g (float[4] x) => (float[4] y) { a = Gelu(x) y = NoSuchThing(a) }", com__acme=1)
+    del model.opset_import[0]
+    assert needs(model).undefined == (("", "NoSuchThing", None),)
+
+
+def test_an_attribute_seen_before_without_graphs_hides_none_that_has_one() -> None:
+    model = foreign("g (float[4] x) => (float[4] y) { a = Softmax <axis = 0> (x) y = Softmax <axis = 0> (a) }")
+    inner = onnx.GraphProto(name="inner")
+    inner.node.add(op_type="F", domain="com.acme", output=["z"])
+    model.graph.node.add(op_type="If", output=["z"]).attribute.add(name="b", type=onnx.AttributeProto.GRAPH).g.CopyFrom(
+        inner
+    )
+    assert needs(model).operators == (("com.acme", "F"),)
 
 
 @pytest.mark.requirement("E10", "E35")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from ortpkg.errors import ExecutionProviderError
-from ortpkg.graph.operator_scan import ModelOperators, Operator
+from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator, Operator
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.providers import operator_support
@@ -21,6 +21,7 @@ from ortpkg.providers.operator_support import (
     native_support,
     plugin_support,
     read_operators,
+    support_of_absent,
     who_has,
 )
 from ortpkg.providers.operator_tables import EMBEDDED_CONTRIB_OPERATORS, ONNXRUNTIME_CONTRIB_OPERATORS
@@ -107,6 +108,34 @@ def test_nothing_is_asked_about_operators_that_the_embedded_engine_has() -> None
     assert native_support(ModelOperators(operators=(GELU,)), ep_name="Acme", ask=ask) == OperatorSupport()
 
 
+IRREGULAR = tuple(OnnxOperator("", *each) for each in (("Affine", 9), ("Gelu", 17), ("LayerNormalization", 13)))
+
+
+@pytest.mark.parametrize(
+    ("factory", "missing"),
+    [
+        (CpuEpFactory(), IRREGULAR[:2]),
+        (PrepackEpFactory(), IRREGULAR[:2]),
+        (OnnxRuntimeEpFactory("CPUExecutionProvider"), IRREGULAR[1:2]),
+        (OpenVinoEpFactory(), ()),
+    ],
+    ids=["cpu", "prepack", "onnxruntime", "openvino"],
+)
+def test_operators_that_onnx_does_not_define_there_are_in_some_backends(
+    factory: EpFactory, missing: tuple[OnnxOperator, ...]
+) -> None:
+    needed = ModelOperators(undefined=IRREGULAR)
+    assert factory.operator_support(needed) == OperatorSupport(missing=ModelOperators(undefined=missing))
+
+
+def test_of_a_library_that_is_not_here_only_what_it_cannot_have_is_missing() -> None:
+    needed = ModelOperators(operators=(CUSTOM,), undefined=IRREGULAR)
+    assert support_of_absent(needed, backend="onnxruntime") == OperatorSupport(
+        missing=ModelOperators(undefined=IRREGULAR[1:2]), unknown=ModelOperators(operators=(CUSTOM,))
+    )
+    assert support_of_absent(needed, backend="acme") == OperatorSupport(unknown=needed)
+
+
 def test_an_answer_that_is_none_is_not_believed() -> None:
     factory = OpenVinoEpFactory(ask_operators=lambda _arguments, _fingerprint: ProbeAnswer(value={"no": "list"}))
     assert factory.operator_support(ALL) == OperatorSupport()
@@ -136,3 +165,4 @@ def test_a_plugin_has_its_own_contexts_and_what_the_embedded_engine_has() -> Non
     support = plugin_support(needed, ep_name="Acme")
     assert not support.missing
     assert support.unknown == ModelOperators(operators=(("com.acme", "Frobnicate"),), context_sources=("Other",))
+    assert plugin_support(ModelOperators(undefined=IRREGULAR), ep_name="Acme").unknown.undefined == IRREGULAR[:2]

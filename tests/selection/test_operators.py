@@ -1,12 +1,13 @@
-"""What is said of a variant whose model needs more than ONNX's own operators."""
+"""What is said of a variant whose model needs more than the operators of the opsets that it imports."""
 
 from __future__ import annotations
 
 import pytest
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.graph.operator_scan import ModelOperators
+from ortpkg.graph.operator_scan import ModelOperators, OnnxOperator
 from ortpkg.providers.operator_support import OperatorSupport, who_has
+from ortpkg.selection import operators
 from ortpkg.selection.operators import OperatorEvidence, OperatorOutcome, judge_operators
 from ortpkg.selection.verdict import ReasonCode
 
@@ -91,3 +92,32 @@ def test_a_backend_that_fails_to_tell_keeps_the_variant_and_says_why() -> None:
     assert outcome == OperatorOutcome(
         unchecked=(f"{PLACE} failed to tell whether it has operator 'acme.ops:Op0': 'boom'",)
     )
+
+
+GELU = OnnxOperator("", "Gelu", 17)
+
+
+def test_an_operator_that_the_opset_lacks_is_told_with_the_one_that_has_it() -> None:
+    needed = ModelOperators(undefined=(GELU, OnnxOperator("", "NoSuch", 17)))
+    assert rejection_of(needed) == (
+        f"its model needs operators 'ai.onnx:Gelu' of opset 17, 'ai.onnx:NoSuch' of opset 17, which {PLACE} does not "
+        "have; ONNX has Gelu from opset 20 on"
+    )
+
+
+def test_what_an_ep_has_beyond_the_opset_keeps_the_variant_and_is_told() -> None:
+    needed = ModelOperators(undefined=(GELU,))
+    told = f"its model needs operator 'ai.onnx:Gelu' of opset 17, which {PLACE} has all the same; "
+    told += "ONNX has Gelu from opset 20 on"
+    assert judged(needed, OperatorSupport()) == OperatorOutcome(unchecked=(told,))
+    unknown = f"it cannot be told here whether {PLACE} has operator 'ai.onnx:Gelu' of opset 17"
+    assert judged(needed, OperatorSupport(unknown=needed)) == OperatorOutcome(unchecked=(unknown,))
+
+
+@pytest.mark.parametrize("opset", [0, 25, 1000])
+def test_a_model_of_an_opset_that_is_not_known_is_not_read(opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators, "newest_opset_here", lambda: 25)
+    outcome = judged(ModelOperators(opset=opset), OperatorSupport())
+    reason = f"its model imports opset {opset} of ai.onnx; opsets 1 to 25 are known here"
+    expected = OperatorOutcome(rejection=(ReasonCode.OPERATOR_NOT_AVAILABLE, reason))
+    assert outcome == (OperatorOutcome() if opset == 25 else expected)

@@ -21,8 +21,8 @@ from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.limits import ModelLimits
 from ortpkg.graph.model_signature import ValueSignature
+from ortpkg.graph.onnx_opsets import OperatorState, first_opset, operator_state
 from ortpkg.graph.operator_scan import OnnxOperator, operator_text, scan_model_file, scan_onnx_operators
-from ortpkg.graph.schemas import OperatorState, first_opset, operator_state
 from ortpkg.package.findings import finding, listed
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo

@@ -128,8 +128,9 @@ OPERATOR_UNDEFINED = Rule(
     title="ONNX defines each of its operators in the opset that the model imports",
     explanation=(
         "The model uses an operator of ONNX's own domains that the opset which it imports does not have, because it is "
-        "newer, was taken out, or is no operator of ONNX: no runtime loads it. Or it does not import the domain, so "
-        "that each runtime takes the newest opset that it knows, if it takes any."
+        "newer, was taken out, or is no operator of ONNX: onnxruntime and the embedded engine refuse it, only OpenVINO "
+        "takes an operator by its name alone. Or it does not import the domain, so that each runtime takes the newest "
+        "opset that it knows, if it takes any."
     ),
     remedy="export the model with an opset that has the operator, or correct the operator's name and domain",
     example="a node Gelu in a model that imports opset 17: ONNX has Gelu from opset 20 on",

@@ -5,11 +5,15 @@ from __future__ import annotations
 import onnx.defs
 import pytest
 
-from ortpkg.graph.schemas import (
+from ortpkg.graph.onnx_operators import NEWEST_OPSETS, ONNX_VERSION
+from ortpkg.graph.onnx_opsets import (
     OLD_ONNXRUNTIME_ADDITIONS,
     ONNXRUNTIME_ADDITIONS,
     OperatorState,
+    deprecating_opset,
     first_opset,
+    is_known_everywhere,
+    newest_opset_here,
     operator_state,
 )
 
@@ -24,8 +28,10 @@ from ortpkg.graph.schemas import (
         ("Relu", None, OperatorState.UNDEFINED),
         ("Upsample", 10, OperatorState.DEPRECATED),
         ("Upsample", 9, OperatorState.DEFINED),
-        ("LayerNormalization", 13, OperatorState.DEFINED),
-        ("Affine", 9, OperatorState.DEFINED),
+        ("GroupNormalization", 18, OperatorState.DEFINED),
+        ("LayerNormalization", 13, OperatorState.ADDED),
+        ("LayerNormalization", 17, OperatorState.DEFINED),
+        ("Affine", 9, OperatorState.ADDED),
         ("Affine", 10, OperatorState.UNDEFINED),
     ],
 )
@@ -54,3 +60,14 @@ def test_what_onnxruntime_adds_to_the_domain_of_onnx_is_known() -> None:
 
 def test_the_first_opset_of_an_operator_is_known() -> None:
     assert (first_opset("", "Gelu"), first_opset("ai.onnx.ml", "Scaler"), first_opset("", "NoSuchOp")) == (20, 1, None)
+    assert (deprecating_opset("", "Upsample"), deprecating_opset("", "Resize")) == (10, None)
+
+
+def test_the_newest_opset_is_that_of_the_installed_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = onnx.defs.onnx_opset_version()
+    for version in (ONNX_VERSION, "0.0"):
+        monkeypatch.setattr("importlib.metadata.version", lambda _name, version=version: version)
+        newest_opset_here.cache_clear()
+        assert newest_opset_here() == (NEWEST_OPSETS[""] if version == ONNX_VERSION else known)
+    newest_opset_here.cache_clear()
+    assert [is_known_everywhere(each) for each in (0, 1, 24, 25)] == [False, True, True, False]
