@@ -64,11 +64,18 @@ def read_npz(path: Path) -> dict[str, Array]:
 def _read_errors(path: Path) -> Iterator[None]:
     """Whatever a damaged file makes zipfile, its decompressors and numpy's parser raise (some twelve kinds), typed."""
     try:
+        verify_regular(path)
         yield
     except UsageError:
         raise
     except Exception as error:
         raise UsageError(f"cannot read {quoted(path)}: {why_unreadable(error)}") from error
+
+
+def verify_regular(path: Path) -> None:
+    """UsageError where something else than a regular file is at ``path``: opening a pipe would wait for its writer."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise UsageError(f"cannot read {quoted(path)}: it is not a regular file")
 
 
 def _read_array(file: IO[bytes], name: str, file_nbytes: int) -> Array:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.api.array_files import MOST_ARRAY_NBYTES, read_npy, read_npz
+from ortpkg.api.array_files import MOST_ARRAY_NBYTES, read_npy, read_npz, verify_regular
 from ortpkg.benchmarking.synthetic_inputs import check_sizes, synthetic_feed
 from ortpkg.errors import InvalidFeedError, UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
@@ -213,6 +213,7 @@ def _decode(path: Path, mode: str, size: _Size) -> Array:
     except ImportError as error:
         raise UsageError("reading pictures needs pillow: pip install pillow") from error
     try:
+        verify_regular(path)
         with Image.open(path, formats=[_PICTURES[path.suffix.lower()]]) as picture:
             if picture.width * picture.height > MOST_ARRAY_NBYTES // 16:
                 raise UsageError(f"{quoted(path)} is too large: {picture.width} x {picture.height} pixels")

@@ -17,6 +17,7 @@ from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, 
 from ortpkg.api.wishes import SelectionWishes, VariantWishes, check_wishes
 from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
+from ortpkg.package.findings import listed
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -168,27 +169,26 @@ class ModelPackage:
         Raises UnknownComponentError, which lists the components, for an unknown name, or none where there are several,
         and NoSuitableVariantError where the package is empty.
         """
-        known = [component.name for component in self.info.components]
-        listed = ", ".join(quoted(each) for each in known) or "none"
-        if not known:
+        components = self.info.components
+        if not components:
             raise NoSuitableVariantError(
                 f"package {quoted(self.name)} is empty: it has no component model; "
                 f"`ortpkg add-variant {unquoted(self.root)} MODEL` adds one"
             )
+        found = self.info.component(name) if name is not None else components[0] if len(components) == 1 else None
+        if found is not None:
+            return found
+        known = [component.name for component in components]
+        names = listed(known)
         if name is None:
-            if len(known) == 1:
-                return self.info.components[0]
             raise UnknownComponentError(
-                f"package {quoted(self.name)} has {len(known)} component models ({listed}): name one", known=known
+                f"package {quoted(self.name)} has {len(known)} component models ({names}): name one", known=known
             )
-        found = self.info.component(name)
-        if found is None:
-            raise UnknownComponentError(
-                f"package {quoted(self.name)} has no component model {quoted(name)}"
-                f"{did_you_mean(name, known)}; it has {listed}",
-                known=known,
-            )
-        return found
+        raise UnknownComponentError(
+            f"package {quoted(self.name)} has no component model {quoted(name)}{did_you_mean(name, known)}; "
+            f"it has {names}",
+            known=known,
+        )
 
     def select(
         self,
@@ -382,10 +382,9 @@ def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:
     found = component.variant(name)
     if found is None:
         known = [variant.name for variant in component.variants]
-        listed = ", ".join(quoted(each) for each in known) or "none"
         raise UnknownComponentError(
             f"component model {quoted(component.name)} has no variant {quoted(name)}{did_you_mean(name, known)}; "
-            f"it has {listed}",
+            f"it has {listed(known) or 'none'}",
             known=known,
         )
     return ComponentInfo(

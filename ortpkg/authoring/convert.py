@@ -17,7 +17,8 @@ from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import checked_document
 from ortpkg.authoring.new_variant import Notify, check_names
 from ortpkg.authoring.package_documents import package_documents, without_forbidden_options
-from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, new_package
+from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, check_record, new_package
+from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.digests import list_files
 from ortpkg.package.executor_info import FORBIDDEN_SESSION_OPTIONS
@@ -66,8 +67,9 @@ def convert(
         plan = plan_conversion(open_package(source), form, force=force, notify=notify)
         with lock_package(target, on_wait=notify):
             create_package(target, new_package(plan), overwrite=overwrite, operations=operations, progress=progress)
-            return open_package(target)
+            return open_written(target)
     with lock_package(source, on_wait=notify):
+        check_record(source)
         recover(source, operations=operations)
         check_intact(source, notify=notify, progress=progress)
         package = open_package(source)
@@ -77,7 +79,7 @@ def convert(
         if change is None:
             raise AuthoringError(f"{quoted(root)} is a {form} package already; nothing was changed")
         commit_change(source, change, operations=operations, progress=progress)
-        return open_package(source)
+        return open_written(source)
 
 
 def plan_conversion(package: PackageInfo, form: PackageFormat, *, force: bool, notify: Notify) -> PackagePlan:

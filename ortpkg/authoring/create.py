@@ -36,6 +36,7 @@ from ortpkg.authoring.removal import check_component_is_free, files_of_component
 from ortpkg.authoring.sharing_plan import SharedLayout
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_files import option_places
+from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
@@ -76,7 +77,7 @@ def init_package(
     )
     with lock_package(target, on_wait=notify):
         create_package(target, change, overwrite=overwrite, operations=operations)
-        return open_package(target)
+        return open_written(target)
 
 
 def create(
@@ -128,7 +129,7 @@ def create(
     with lock_package(target, on_wait=notify):
         change = PackageChange(documents=documents, new_directories=directories)
         create_package(target, change, overwrite=overwrite, operations=operations, progress=progress)
-        return open_package(target)
+        return open_written(target)
 
 
 def add_variant(
@@ -205,7 +206,7 @@ def add_variant(
             added = (extended, prepared.name)
             report = carry_out_assets(open_package(target), only=[added], operations=operations, progress=progress)
             (on_note if report.moved else notify)(_told_of_assets(report, prepared.name))
-        return open_package(target)
+        return open_written(target)
 
 
 def remove_variant(
@@ -234,7 +235,7 @@ def remove_variant(
         package = open_package(target)
         change = _removing(package, component_of(package, component), variant)
         commit_change(target, change, operations=operations)
-        return open_package(target)
+        return open_written(target)
 
 
 def _check_can_share(package: PackageInfo, share_weights: bool | str) -> None:

@@ -36,6 +36,7 @@ from ortpkg.authoring.new_variant import (
 from ortpkg.authoring.removal import files_of_variant, users_of_component
 from ortpkg.authoring.same_content import have_same_files
 from ortpkg.authoring.variant_files import option_places
+from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.names import did_you_mean
@@ -134,7 +135,7 @@ def edit(
         recover(target, operations=operations)
         change = _Edit(open_package(target), edits, notify, force=force).plan()
         commit_change(target, change, operations=operations, progress=progress)
-        return open_package(target)
+        return open_written(target)
 
 
 def _check_asked_for(edits: PackageEdits) -> None:

@@ -20,11 +20,12 @@ from ortpkg.authoring.merge_sidecars import MergedSidecars, merge_sidecars
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import Notify, check_names, check_new_name
 from ortpkg.authoring.overall_values import OverallValues, overall_values_after, signature_of_component
-from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, edited_plan, new_package
+from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, check_record, edited_plan, new_package
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_files, data_folder_of
 from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
+from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, ModelError, quoted
 from ortpkg.package.digests import is_within, list_files
 from ortpkg.package.file_operations import FileOperations
@@ -80,8 +81,9 @@ def merge(
         plan = plan_merge(open_package(base), joining, notify=notify)
         with lock_package(target, on_wait=notify):
             create_package(target, new_package(plan), overwrite=overwrite, operations=operations, progress=progress)
-            return open_package(target)
+            return open_written(target)
     with lock_package(base, on_wait=notify):
+        check_record(base)
         recover(base, operations=operations)
         check_intact(base, notify=notify, progress=progress)
         package = open_package(base)
@@ -89,7 +91,7 @@ def merge(
         if change is None:
             raise AuthoringError(f"{quoted(first)} has all of {quoted(second)} already; nothing was changed")
         commit_change(base, change, operations=operations, progress=progress)
-        return open_package(base)
+        return open_written(base)
 
 
 def plan_merge(base: PackageInfo, other: PackageInfo, *, notify: Notify) -> PackagePlan:

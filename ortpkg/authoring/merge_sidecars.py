@@ -12,7 +12,7 @@ from ortpkg.errors import quoted
 from ortpkg.package.digests import list_files
 from ortpkg.package.documents import dump_document, parse_document
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.sidecar import PIPELINE, SAMPLES
+from ortpkg.package.sidecar import PIPELINE, SAMPLES, samples_document
 from ortpkg.package.transaction import DocumentChange
 
 _FOLDER = SAMPLES.rpartition("/")[0]
@@ -61,7 +61,7 @@ def _merge_pipelines(base: PackageInfo, other: PackageInfo, conflicts: list[str]
 
 
 def _merge_samples(base: PackageInfo, other: PackageInfo, conflicts: list[str]) -> Iterator[DocumentChange]:
-    ours, theirs = _document(base.root, SAMPLES), _document(other.root, SAMPLES)
+    ours, theirs = samples_document(base.root), samples_document(other.root)
     if theirs is None:
         return
     if ours is None:

@@ -13,13 +13,14 @@ from pathlib import Path, PurePosixPath
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.errors import AuthoringError, DigestMismatchError, quoted
 from ortpkg.package.composed_file import ComposedFile
-from ortpkg.package.digests import DifferenceKind, check_digests, is_within, list_files, read_digests
+from ortpkg.package.digests import DifferenceKind, is_within, list_files, read_digests
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.hashing import Progress
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.package.transaction import DocumentChange, PackageChange
+from ortpkg.package.verification import check_own_record, differences_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,8 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
     if read_digests(root) is None:
         notify(f"{root.name} has no {DIGESTS_FILE}: damage to it would go unnoticed")
         return
-    found = check_digests(root, progress=progress)
+    check_record(root)
+    found = differences_of(root, progress=progress)
     extra = [each.file for each in found if each.kind is DifferenceKind.EXTRA]
     if extra:
         notify(f"{quoted(root.name)} holds files that {DIGESTS_FILE} does not record: {_listed(extra)}")
@@ -59,6 +61,19 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
             file=first.file,
             expected=first.expected,
             actual=first.actual,
+            path=root,
+        )
+
+
+def check_record(root: Path) -> None:
+    """DigestMismatchError where digests.json is damaged itself: nothing may be believed of what it says."""
+    if found := check_own_record(root):
+        remedy = f"repair it with ortpkg verify --repair-from, or delete {DIGESTS_FILE} to accept it as it is"
+        raise DigestMismatchError(
+            f"{DIGESTS_FILE} of {quoted(root)} is damaged, and nothing was changed: {found.message}; {remedy}",
+            file=found.file,
+            expected=found.expected,
+            actual=found.actual,
             path=root,
         )
 

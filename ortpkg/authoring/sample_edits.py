@@ -14,6 +14,7 @@ from typing import Any
 from ortpkg.authoring.component_choice import component_of
 from ortpkg.authoring.document_edits import checked_content
 from ortpkg.authoring.new_variant import Notify
+from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.composed_file import ComposedFile
@@ -87,7 +88,7 @@ def put_samples(
         recover(target, operations=operations)
         change = _change(open_package(target), new, overwrite=overwrite)
         commit_change(target, change, operations=operations, progress=progress)
-        return open_package(target)
+        return open_written(target)
 
 
 def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> PackageChange:

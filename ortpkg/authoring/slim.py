@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from ortpkg.authoring.document_edits import removing_variants
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, edited_plan, new_package
+from ortpkg.authoring.package_plan import PackagePlan, change_of, check_intact, check_record, edited_plan, new_package
 from ortpkg.authoring.removal import files_of_variants
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_sizes import variant_sizes
+from ortpkg.authoring.written_package import reading_result
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import PREPACK_EP, stated_ep
@@ -30,7 +30,7 @@ from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
-from ortpkg.package.sidecar import SAMPLES
+from ortpkg.package.sidecar import SAMPLES, samples_document
 from ortpkg.package.transaction import DocumentChange, commit_change, create_package
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 from ortpkg.selection.wishes import ep_named
@@ -109,9 +109,11 @@ def slim(
         kept = _kept(package, wanted, notify)
         with lock_package(target, on_wait=notify):
             change = new_package(_plan(package, kept))
+            before = _report(package, kept)
             create_package(target, change, overwrite=overwrite, operations=operations, progress=progress)
-            return _report(package, kept, open_package(target), _total_nbytes(package.root))
+            return _with_result(before, target)
     with lock_package(source, on_wait=notify):
+        check_record(source)
         recover(source, operations=operations)
         check_intact(source, notify=notify, progress=progress)
         package = open_package(source)
@@ -119,15 +121,9 @@ def slim(
         change_in_place = change_of(package.root, _plan(package, kept))
         if change_in_place is None:
             raise AuthoringError(f"every variant of {quoted(root)} is wanted; nothing was changed")
-        before = _report(package, kept, package, _total_nbytes(package.root))
+        before = _report(package, kept)
         commit_change(source, change_in_place, operations=operations, progress=progress)
-        after = open_package(source)
-        return SlimReport(
-            package=after,
-            variants=before.variants,
-            before_nbytes=before.before_nbytes,
-            after_nbytes=_total_nbytes(after.root),
-        )
+        return _with_result(before, source)
 
 
 def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
@@ -215,11 +211,10 @@ def _plan(package: PackageInfo, kept: Collection[VariantInfo]) -> PackagePlan:
 
 def _samples_without(package: PackageInfo, leaving: Mapping[str, Collection[str]]) -> Iterator[DocumentChange]:
     """samples.json without tolerances for variants that go."""
-    path = package.root / SAMPLES
-    if not path.is_file():
+    document = samples_document(package.root)
+    if document is None:
         return
-    before = path.read_bytes()
-    document: dict[str, Any] = parse_document(before, document=SAMPLES)
+    before = (package.root / SAMPLES).read_bytes()
     for sample in document["samples"]:
         component = sample.get("component") or package.components[0].name
         for name in leaving.get(component, ()):
@@ -230,7 +225,8 @@ def _samples_without(package: PackageInfo, leaving: Mapping[str, Collection[str]
         yield DocumentChange(path=SAMPLES, before=before, after=after)
 
 
-def _report(package: PackageInfo, kept: Collection[VariantInfo], result: PackageInfo, before: int) -> SlimReport:
+def _report(package: PackageInfo, kept: Collection[VariantInfo]) -> SlimReport:
+    """What is known before anything is written."""
     keys = {(variant.component_name, variant.name) for variant in kept}
     nbytes = variant_sizes(package)
     sizes = tuple(
@@ -243,7 +239,13 @@ def _report(package: PackageInfo, kept: Collection[VariantInfo], result: Package
         )
         for variant in _variants(package)
     )
-    return SlimReport(package=result, variants=sizes, before_nbytes=before, after_nbytes=_total_nbytes(result.root))
+    nbytes_now = _total_nbytes(package.root)
+    return SlimReport(package=package, variants=sizes, before_nbytes=nbytes_now, after_nbytes=nbytes_now)
+
+
+def _with_result(before: SlimReport, target: Path) -> SlimReport:
+    with reading_result(target):
+        return replace(before, package=open_package(target), after_nbytes=_total_nbytes(target))
 
 
 def _total_nbytes(folder: Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +34,8 @@ def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
     read, or is a set of files, uses all of its folder.
     """
     variants = [variant for component in package.components for variant in component.variants]
-    is_model = package.is_bare_model  # whose folder is not its own
-    files = {_key(variant): _files_of(variant, variants, is_alone=not is_model) for variant in variants}
+    shared = None if package.is_bare_model else _shared_folders(variants)  # a bare model's folder is not its own
+    files = {_key(variant): _files_of(variant, shared) for variant in variants}
     users = Counter(file for used in files.values() for file in used)
     return {
         key: VariantBytes(
@@ -50,11 +50,12 @@ def _key(variant: VariantInfo) -> VariantKey:
     return variant.component_name, variant.name
 
 
-def _files_of(variant: VariantInfo, variants: list[VariantInfo], *, is_alone: bool) -> dict[Path, int]:
-    """Every file that the variant uses, and its size; ``is_alone``: its folder may be its own."""
+def _files_of(variant: VariantInfo, shared: Collection[Path] | None) -> dict[Path, int]:
+    """Every file that the variant uses, and its size; ``shared``: folders of several variants, None for any."""
+    is_alone = shared is not None
     is_shared = (
-        not is_alone
-        or any(other is not variant and _overlap(variant.directory, other.directory) for other in variants)
+        shared is None
+        or variant.directory in shared
         or any(variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
     )
     if is_shared and variant.model_path is not None:
@@ -67,8 +68,15 @@ def _files_of(variant: VariantInfo, variants: list[VariantInfo], *, is_alone: bo
     return _sizes([Path(parent, name) for parent, _, names in os.walk(variant.directory) for name in names])
 
 
-def _overlap(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
+def _shared_folders(variants: Sequence[VariantInfo]) -> frozenset[Path]:
+    """The folders of variants that are another variant's too, lie in one, or hold one."""
+    counts = Counter(variant.directory for variant in variants)
+    found = {folder for folder, count in counts.items() if count > 1}
+    for folder in counts:
+        around = [parent for parent in folder.parents if parent in counts]
+        if around:
+            found.update((folder, *around))
+    return frozenset(found)
 
 
 def _sizes(paths: list[Path]) -> dict[Path, int]:

@@ -22,7 +22,7 @@ from ortpkg.cli.help import examples_text, print_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults
-from ortpkg.errors import ExitCode, OrtpkgError, PackageError, UsageError, quoted
+from ortpkg.errors import ExitCode, OrtpkgError, PackageError, ResultUnreadableError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.planned_files import Rehearsed
 
@@ -251,6 +251,9 @@ def _run_typed(function: Callable[[], Any], output: Output, defaults: OptionDefa
         return ExitCode.DONE
     except OutputError:
         raise
+    except ResultUnreadableError as error:
+        output.warning(str(error))
+        return error.exit_code
     except (OrtpkgError, OSError) as error:
         if interrupts.happened():  # a library made another error of it
             raise KeyboardInterrupt from error

@@ -10,6 +10,7 @@ from typing import Any
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.policy_pipeline import THIS_MACHINE
 from ortpkg.cli.rendering import Column, Output
+from ortpkg.selection.machine import asked_once
 from ortpkg.selection.reasons import main_verdict
 from ortpkg.selection.verdict import Selection
 
@@ -49,18 +50,19 @@ def choose(
     machines = [each if each == THIS_MACHINE else read_profile(each) for each in words]
     names = _told_apart([each if isinstance(each, str) else each.name for each in machines], words)
     labels = _told_apart([package.name for package in packages], [str(root) for root in roots])
-    return [
-        Choice(
-            package=package,
-            root=root,
-            label=label,
-            machine=name,
-            selection=package.select(of, profile=machine, **wishes),
-        )
-        for package, root, label in zip(packages, roots, labels, strict=True)
-        for of in ([component] if component is not None else [each.name for each in package.component_models])
-        for machine, name in zip(machines, names, strict=True)
-    ]
+    with asked_once():
+        return [
+            Choice(
+                package=package,
+                root=root,
+                label=label,
+                machine=name,
+                selection=package.select(of, profile=machine, **wishes),
+            )
+            for package, root, label in zip(packages, roots, labels, strict=True)
+            for of in ([component] if component is not None else [each.name for each in package.info.components])
+            for machine, name in zip(machines, names, strict=True)
+        ]
 
 
 def place_of(choice: Choice, path: Path) -> Path:

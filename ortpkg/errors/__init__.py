@@ -169,6 +169,12 @@ class UnsupportedSchemaVersionError(PackageFormatError):
     code = StatusCode.NOT_IMPLEMENTED
 
 
+class ResultUnreadableError(PackageError):
+    """A command has done its work, and the package at ``path`` is what it made; only reading it afterwards failed."""
+
+    exit_code = ExitCode.DONE
+
+
 class PathEscapesPackageError(PackageError):
     """A path that the package names leaves the package, or could on another operating system.
 

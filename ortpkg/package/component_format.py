@@ -17,6 +17,7 @@ from ortpkg.ep_names import CPU_EP, is_known_ep
 from ortpkg.errors import quoted
 from ortpkg.package.component_variant import CheckedComponentVariant
 from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
+from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.executor_info import (
     NO_EXECUTOR_INFO,
     ORT,
@@ -95,6 +96,7 @@ def read_component_format(
     root: str,
     *,
     rules: ReadingRules,
+    documents: CountedDocuments,
     found: FindingCollector,
     plain: PlainNames,
     allow_external_paths: bool,
@@ -102,12 +104,14 @@ def read_component_format(
     """The components, in declaration order, of a package of a supported version; None with findings where it has none.
 
     Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no errors.
+    PackageTooLargeError as ``documents`` raise it.
 
     Args:
         manifest: the document.
         schema_version: which it states.
         root: the real path of the package root.
         rules: how the package is read.
+        documents: of the package.
         found: takes the findings.
         plain: of the package.
         allow_external_paths: a package of the layout "installed" may name paths outside of it.
@@ -121,7 +125,9 @@ def read_component_format(
         return None
     layout = Layout.INSTALLED if manifest.get("layout") == Layout.INSTALLED else Layout.PORTABLE
     may_leave = layout is Layout.INSTALLED and (allow_external_paths or rules.follows_installed_layout)
-    references = ReferenceReader(ReferenceResolver(root, rules, is_confined=not may_leave), rules, found, plain)
+    resolver = ReferenceResolver(root, rules, is_confined=not may_leave)
+    references = ReferenceReader(resolver, rules, documents, found, plain)
+    documents.count_components(len(manifest["components"]))
     shared_assets = read_shared_assets(manifest.get("shared_assets", EMPTY), references)
     if not manifest["components"]:
         found.add(PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no components", pointer="/components")
@@ -223,6 +229,7 @@ class _ComponentReader:
             message = f"component model {quoted(self._name)} has no variants"
             pointer = source.pointer + json_pointer("variants")
             self._found.add(COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer)
+        self._references.documents.count_variants(len(body["variants"]), source.document)
         self._references.plain.list_folders(directory, expected=len(body["variants"]))
         return ComponentInfo(
             name=self._name,

@@ -137,7 +137,7 @@ def compute_digests(root: Path, *, progress: Progress | None = None) -> PackageD
 
 def digests_of(root: Path, hashed: Mapping[str, HashedFile | OSError]) -> PackageDigests:
     """What is to be recorded of the files ``hashed``, all that the package has. Errors as :func:`compute_digests`."""
-    _check_paths(root, hashed)
+    check_recordable(root, hashed)
     files = {}
     for name, found in hashed.items():
         if isinstance(found, OSError):
@@ -183,7 +183,7 @@ def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
     }
     pending = _pending_of(document.get("pending"), root)
     named = (*pending.adds, *pending.removes, *pending.documents, pending.commit_document) if pending else ()
-    _check_paths(root, (*files, *named))
+    check_recordable(root, (*files, *named))
     return PackageDigests(files=files, pending=pending)
 
 
@@ -308,12 +308,17 @@ def _list_of(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def _check_paths(root: Path, paths: Iterable[str]) -> None:
-    """digests.json is untrusted: its paths are hashed, and pending ones deleted, so they must stay in the package."""
+def check_recordable(root: Path, paths: Iterable[str]) -> None:
+    """PackageFormatError for a path that digests.json may not hold.
+
+    It is untrusted: its paths are hashed, and pending ones deleted, so they must stay in the package.
+    """
     for path in paths:
         segments = path.split("/")
         is_plain = not any(segment in ("", ".", "..") for segment in segments) and ":" not in segments[0]
-        if not is_plain or "\\" in path or "\0" in path or _SURROGATE.search(path):
+        if _SURROGATE.search(path):
+            raise _malformed(root, "", f"{quoted(path)} is not well-formed Unicode")
+        if not is_plain or "\\" in path or "\0" in path:
             raise _malformed(root, "", f"{quoted(path)} is not a plain relative path with '/'")
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.package.findings import finding, json_pointer
@@ -61,6 +61,14 @@ class DocumentLimits:
     drops_what_is_deeper: bool = False
 
 
+class CountedJson(NamedTuple):
+    """A JSON value, how many values it holds in all (as the limit counts them), and the bytes of its document."""
+
+    value: Any
+    value_count: int
+    nbytes: int
+
+
 DEFAULT_LIMITS = DocumentLimits()
 _FOR_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 
@@ -76,6 +84,8 @@ _UNESCAPED_QUOTE = re.compile(r'(?<!\\)"')
 _MOST_TOKENS_PER_VALUE = 4  # a key, its value, a comma or bracket, and one to spare
 #: Up to here, a look at the keys of each object while it is made costs less than a count of all members afterwards.
 _FEW_CHARACTERS = 4096
+#: Up to here, brackets and commas in strings may count as well.
+_FEW_VALUES = 10_000
 
 
 class _DocumentError(Exception):
@@ -100,13 +110,22 @@ def read_document(
         PackageFormatError: the file cannot be read, breaks a limit, or is not a JSON object; says what and where.
     """
     name = document if document is not None else Path(path).name
-    return _require_object(read_json(path, document=name, limits=limits), name, path)
+    return require_object(read_json(path, document=name, limits=limits), name, path)
 
 
 def read_json(path: Path | str, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Any:
     """The same as :func:`read_document` for a JSON value of any type."""
+    return read_counted_json(path, document=document, limits=limits).value
+
+
+def read_counted_json(path: Path | str, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> CountedJson:
+    """The same as :func:`read_json`, with how much the document holds."""
     try:
-        return _parse_json(_read_bytes(path, document, limits.nbytes), document, limits)
+        data = _read_bytes(path, document, limits.nbytes)
+        value = _parse_json(data, document, limits)
+        rough_count = data.count(b"[") + data.count(b"{") + data.count(b",")
+        count = rough_count if rough_count < _FEW_VALUES else _count_values(value)
+        return CountedJson(value, count, len(data))
     except PackageFormatError as error:
         error.path = Path(path)
         raise
@@ -117,7 +136,7 @@ def read_json(path: Path | str, *, document: str, limits: DocumentLimits = DEFAU
 def parse_document(data: bytes, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> dict[str, Any]:
     """The same as :func:`read_document` for bytes that the caller already has."""
     try:
-        return _require_object(_parse_json(data, document, limits), document)
+        return require_object(_parse_json(data, document, limits), document)
     except _DocumentError as error:
         raise PackageFormatError(str(error.finding), findings=(error.finding,)) from None
 
@@ -128,7 +147,12 @@ def dump_document(value: Any) -> bytes:
     Raises:
         ValueError: ``value`` is not a JSON value: a NaN, an infinity, or text that is not well-formed.
     """
-    return (json.dumps(thaw(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+    text = json.dumps(thaw(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        line = text[text.rfind("\n", 0, error.start) + 1 : error.end].strip()
+        raise ValueError(f"{quoted(line)} is not well-formed Unicode") from error
 
 
 def _fail(finding: Finding) -> NoReturn:
@@ -161,7 +185,8 @@ def _read_bytes(path: Path | str, document: str, most_nbytes: int) -> bytes:
     return data
 
 
-def _require_object(value: Any, document: str, path: Path | str | None = None) -> dict[str, Any]:
+def require_object(value: Any, document: str, path: Path | str | None = None) -> dict[str, Any]:
+    """``value`` where it is a JSON object. PackageFormatError elsewhere."""
     if not isinstance(value, dict):
         found = finding(DOCUMENT_SHAPE, document, "is not a JSON object", remedy="put everything into {...}")
         raise PackageFormatError(str(found), findings=(found,), path=path)
@@ -327,6 +352,18 @@ def _count_members(value: Any) -> int:
         objects = [each for each in level if type(each) is dict]
         arrays = [each for each in level if type(each) is list]
         count += sum(map(len, objects))
+        level = list(chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays)))
+    return count
+
+
+def _count_values(value: Any) -> int:
+    """How many values are in ``value``, counted as commas and opening brackets. Level by level, as above."""
+    count = 0
+    level = [value]
+    while level:
+        objects = [each for each in level if type(each) is dict]
+        arrays = [each for each in level if type(each) is list]
+        count += sum(max(len(each), 1) for each in chain(objects, arrays))
         level = list(chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays)))
     return count
 

@@ -9,6 +9,8 @@ from ortpkg.errors import Finding, Severity, quoted
 from ortpkg.package.rules import Rule
 
 _MOST_NAMES_LISTED = 8
+MOST_FINDINGS = 1000
+"""Of one severity, in one reading: a package can be made to have any number."""
 
 
 def json_pointer(*tokens: str | int) -> str:
@@ -43,15 +45,18 @@ def finding(rule: Rule, document: str, message: str, *, pointer: str = "", remed
 class FindingCollector:
     """A list of findings in document order; readers add to it and go on.
 
+    Beyond ``MOST_FINDINGS`` errors, and as many warnings, they are only counted.
+
     Args:
         statuses: rule id → the status that another reader gives to what breaks the rule. With these, findings carry
             the status in place of the id, and warnings, which that reader does not give, are left out.
     """
 
-    __slots__ = ("_findings", "_statuses")
+    __slots__ = ("_counts", "_findings", "_statuses")
 
     def __init__(self, statuses: Mapping[str, str] | None = None) -> None:
         self._findings: list[Finding] = []
+        self._counts = dict.fromkeys(Severity, 0)
         self._statuses = statuses
 
     def add(self, rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = "") -> None:
@@ -60,19 +65,26 @@ class FindingCollector:
 
     def extend(self, findings: Iterable[Finding]) -> None:
         """Adds findings, or what ``statuses`` makes of them."""
-        if self._statuses is None:
-            self._findings.extend(findings)
-            return
         for item in findings:
-            if item.severity is Severity.ERROR:
-                self._findings.append(replace(item, rule=self._statuses.get(item.rule, item.rule)))
+            if self._statuses is not None:
+                if item.severity is not Severity.ERROR:
+                    continue
+                item = replace(item, rule=self._statuses.get(item.rule, item.rule))
+            self._counts[item.severity] += 1
+            if self._counts[item.severity] <= MOST_FINDINGS:
+                self._findings.append(item)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that were taken, in that order."""
-        return tuple(self._findings)
+        """All that were taken, in that order; where some were only counted, the last one says so."""
+        left_out = sum(max(count - MOST_FINDINGS, 0) for count in self._counts.values())
+        if not left_out:
+            return tuple(self._findings)
+        last = self._findings[-1]
+        message = f"{last.message} (and {left_out:,} more findings, not listed)"
+        return (*self._findings[:-1], replace(last, message=message))
 
     @property
     def has_errors(self) -> bool:
         """Whether one of them is an error, not a warning."""
-        return any(item.severity is Severity.ERROR for item in self._findings)
+        return self._counts[Severity.ERROR] > 0

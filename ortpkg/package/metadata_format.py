@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import PackageError, PackageFormatError, PathEscapesPackageError, quoted
 from ortpkg.package.constraints import DEVICES, warn_of_device, warn_of_ep
-from ortpkg.package.documents import DocumentLimits, read_document
+from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.frozen import EMPTY, FrozenMapping, freeze
@@ -105,13 +105,13 @@ def read_metadata_format(
     manifest: Mapping[str, Any],
     resolver: PathResolver,
     found: FindingCollector,
-    limits: DocumentLimits,
+    documents: CountedDocuments,
     plain: PlainNames,
 ) -> tuple[ComponentInfo, ...]:
     """The component models of a package whose manifest has passed its schema, in declaration order.
 
     Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no errors. ``plain``
-    looks up what needs no judging.
+    looks up what needs no judging. PackageTooLargeError as ``documents`` raise it.
     """
     declared = manifest.get("component_models")
     names = _discover(resolver, found) if declared is None else _check_names(declared, found)
@@ -119,19 +119,19 @@ def read_metadata_format(
         found.add(PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no component models, and none is found under models/")
     inline = declared if isinstance(declared, Mapping) else {}
     return tuple(
-        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, limits, plain).read(inline.get(name) or {})
+        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, documents, plain).read(inline.get(name) or {})
         for name in names
     )
 
 
 def read_component_root(
-    resolver: PathResolver, found: FindingCollector, limits: DocumentLimits, plain: PlainNames
+    resolver: PathResolver, found: FindingCollector, documents: CountedDocuments, plain: PlainNames
 ) -> ComponentInfo:
     """The component model whose own folder is the package root: metadata.json is there, and no manifest.json.
 
     Its name is ``component_model_name``, or the folder's.
     """
-    return _ComponentReader(resolver.root.name, "", resolver, found, limits, plain).read({})
+    return _ComponentReader(resolver.root.name, "", resolver, found, documents, plain).read({})
 
 
 OWN_FOLDER = "."
@@ -189,13 +189,13 @@ class _ComponentReader:
         base: str,
         resolver: PathResolver,
         found: FindingCollector,
-        limits: DocumentLimits,
+        documents: CountedDocuments,
         plain: PlainNames,
     ) -> None:
         self._name = name
         self._resolver = resolver
         self._found = found
-        self._limits = limits
+        self._documents = documents
         self._plain = plain
         self._base = base
         self._constraints: dict[tuple[str | None, ...], Constraints] = {}
@@ -206,7 +206,9 @@ class _ComponentReader:
         """The component; ``inline`` is its object in the manifest, empty where there is none."""
         metadata = self._read_metadata(is_required=not inline.get("model_variants"))
         self._check_component_name(metadata)
-        variants = LazyVariants(self._read_variants(self._merge(inline, metadata or {})))
+        merged = self._merge(inline, metadata or {})
+        self._documents.count_variants(len(merged), self._document)
+        variants = LazyVariants(self._read_variants(merged))
         if metadata is not None and not metadata.get("model_variants") and not inline.get("model_variants"):
             message = f"component model {quoted(self._name)} has no variants"
             self._found.add(COMPONENT_WITHOUT_VARIANTS, self._document, message, pointer="/model_variants")
@@ -239,7 +241,7 @@ class _ComponentReader:
                     message = f"component model {quoted(self._name)} has no {self._document} and no variants here"
                     self._found.add(COMPONENT_NOT_FOUND, source.document, message, pointer=source.pointer)
                 return None
-            metadata = read_document(place.path, document=self._document, limits=self._limits)
+            metadata = self._documents.read_object(str(place.path), document=self._document)
         except PathEscapesPackageError as error:
             self._found.extend([escape_finding(error, self._document)])
             return None

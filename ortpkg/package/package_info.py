@@ -178,13 +178,18 @@ class PackageInfo:
     shared_assets: tuple[SharedAsset, ...] = ()
     compat: str | None = None
     is_bare_model: bool = False
+    _by_name: Mapping[str, ComponentInfo] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_name = {self._called(component.name): component for component in reversed(self.components)}  # the first wins
+        object.__setattr__(self, "_by_name", by_name)
 
     def component(self, name: str) -> ComponentInfo | None:
         """The component of that name; None where there is none. By the rules of a release, names end at a NUL."""
-        if self.compat is None:
-            return next((component for component in self.components if component.name == name), None)
-        wanted = until_nul(name)
-        return next((component for component in self.components if until_nul(component.name) == wanted), None)
+        return self._by_name.get(self._called(name))
+
+    def _called(self, name: str) -> str:
+        return name if self.compat is None else until_nul(name)
 
 
 def until_nul(text: str) -> str:

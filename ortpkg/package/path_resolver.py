@@ -7,6 +7,7 @@ Windows' other reparse points) are followed, and what they lead to must lie insi
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -129,7 +130,7 @@ class PathResolver:
     __slots__ = ("_known", "real_root", "root")
 
     def __init__(self, root: Path | str) -> None:
-        self.real_root = os.path.realpath(root)
+        self.real_root = _followed_or_as_it_is(root)
         self.root = Path(self.real_root)
         self._known: dict[str, tuple[str, PathKind]] = {"": (self.real_root, PathKind.DIRECTORY)}
 
@@ -173,8 +174,7 @@ class PathResolver:
         try:
             status = os.lstat(path)
             if is_link(status):
-                # A loop of links has no real path: realpath returns a path inside it, and stat below raises OSError.
-                path = os.path.realpath(path)
+                path = follow_links(path)
                 self._require_inside(path, reference)
                 status = os.stat(path)  # noqa: PTH116
         except (OSError, ValueError):  # missing, not permitted, below a file, or a loop of links
@@ -219,6 +219,27 @@ def _is_of_kind(entry: os.DirEntry[str], kind: PathKind) -> bool:
         return entry.is_dir() if kind is PathKind.DIRECTORY else entry.is_file()
     except OSError:  # a loop of links
         return False
+
+
+def follow_links(path: str) -> str:
+    """``path`` with symbolic links followed, as far as it exists.
+
+    OSError for more links in a row than the system follows, loops among them: they have no real path, and
+    ``os.path.realpath``, which calls itself for each link, may fail by their number.
+    """
+    try:
+        os.stat(path)  # noqa: PTH116  # strings, as everywhere here
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise
+    return os.path.realpath(path)
+
+
+def _followed_or_as_it_is(path: Path | str) -> str:
+    try:
+        return follow_links(os.fspath(path))
+    except OSError:  # whoever opens it says so
+        return os.path.abspath(path)  # noqa: PTH100  # as above
 
 
 def is_inside(path: str, directory: str) -> bool:

@@ -21,7 +21,7 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.package.component_format import COMPONENT, ComponentGeneration, read_component_format
-from ortpkg.package.documents import read_document
+from ortpkg.package.counted_documents import CountedDocuments, PackageTooLargeError
 from ortpkg.package.findings import FindingCollector
 from ortpkg.package.frozen import freeze
 from ortpkg.package.metadata_format import MANIFEST, METADATA, read_component_root, read_metadata_format
@@ -130,7 +130,12 @@ def _read(
     reader = _PackageReader(PathResolver(root), found, rules, allow_external_paths=allow_external_paths)
     if reader.lacks_documents() and not os.path.isdir(root):  # noqa: PTH112  # text or path
         raise _no_directory(root)
-    return reader.read(), found.findings
+    try:
+        package = reader.read()
+    except PackageTooLargeError as error:
+        package = None
+        found.extend([error.finding])
+    return package, found.findings
 
 
 def _no_directory(root: Path | str) -> PackageNotFoundError:
@@ -151,10 +156,11 @@ class _PackageReader:
         self._rules = rules
         self._allow_external_paths = allow_external_paths
         self._plain = PlainNames()
+        self._documents = CountedDocuments(rules.limits, rules.package_limits)
 
     def read(self) -> PackageInfo | None:
         if self._rules.generations and self._is_component_root():
-            root = read_component_root(self._resolver, self._found, self._rules.limits, self._plain)
+            root = read_component_root(self._resolver, self._found, self._documents, self._plain)
             return self._finish(_Contents(manifest={"model_name": root.name}, metadata=(root,)))
         manifest = self._read_manifest()
         if manifest is None:
@@ -197,7 +203,7 @@ class _PackageReader:
                 kind = kind_at(path)
             if kind is PathKind.MISSING:
                 raise PackageNotFoundError(self._no_manifest(), path=self._resolver.root)
-            return read_document(path, document=MANIFEST, limits=self._rules.limits)
+            return self._documents.read_object(path, document=MANIFEST)
         except PathEscapesPackageError as error:
             self._found.extend([escape_finding(error, MANIFEST)])
         except PackageFormatError as error:
@@ -238,7 +244,7 @@ class _PackageReader:
         self._found.extend(findings)
         if any(finding.pointer.startswith("/component_models") for finding in findings):
             return None
-        return read_metadata_format(manifest, self._resolver, self._found, self._rules.limits, self._plain)
+        return read_metadata_format(manifest, self._resolver, self._found, self._documents, self._plain)
 
     def _read_component_keys(
         self, manifest: Mapping[str, Any], version: tuple[int, int] | None
@@ -250,6 +256,7 @@ class _PackageReader:
             version,
             self._resolver.real_root,
             rules=self._rules,
+            documents=self._documents,
             found=found,
             plain=self._plain,
             allow_external_paths=self._allow_external_paths,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package import rules
+from ortpkg.package.counted_documents import PackageLimits
 from ortpkg.package.documents import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.package.frozen import FrozenMapping
 
@@ -26,6 +27,7 @@ class ReadingRules:
     Attributes:
         compat: the release whose verdict is given; None for the strict rules.
         limits: of documents, and what is overlooked in them.
+        package_limits: of all documents together.
         generations: the metadata generation can be read too; otherwise every manifest is of the component generation.
         extensions: pipeline.json and additional_metadata.ortpkg, which are ortpkg's own, are read and checked.
         portable_names: names and paths must be such that every operating system can hold them; otherwise a path in the
@@ -41,6 +43,7 @@ class ReadingRules:
 
     compat: str | None
     limits: DocumentLimits
+    package_limits: PackageLimits
     generations: bool
     extensions: bool
     portable_names: bool
@@ -55,6 +58,7 @@ class ReadingRules:
 STRICT = ReadingRules(
     compat=None,
     limits=DEFAULT_LIMITS,
+    package_limits=PackageLimits(),
     generations=True,
     extensions=True,
     portable_names=True,
@@ -98,6 +102,7 @@ _AS_1_31 = ReadingRules(
         repeated_keys=True,
         text_after_nul=True,
     ),
+    package_limits=PackageLimits(nbytes=256 * 1024 * 1024, values=8_000_000),
     generations=False,
     extensions=False,
     portable_names=False,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.asset_reference import looks_like_asset_reference, parse_asset_reference
-from ortpkg.package.documents import read_json
+from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.findings import FindingCollector, json_pointer
 from ortpkg.package.package_info import Source, until_nul
 from ortpkg.package.path_resolver import PathKind
@@ -30,17 +30,24 @@ class ReferenceReader:
         root: the real path of the package root.
         resolver: judges paths.
         rules: how the package is read.
+        documents: of the package.
         found: takes what is wrong.
         plain: looks up what needs no judging.
         assets: uri → real path of the folder, of every shared asset that the package has.
     """
 
     def __init__(
-        self, resolver: ReferenceResolver, rules: ReadingRules, found: FindingCollector, plain: PlainNames
+        self,
+        resolver: ReferenceResolver,
+        rules: ReadingRules,
+        documents: CountedDocuments,
+        found: FindingCollector,
+        plain: PlainNames,
     ) -> None:
         self.root = resolver.root
         self.resolver = resolver
         self.rules = rules
+        self.documents = documents
         self.found = found
         self.plain = plain
         self.assets: dict[str, str] = {}
@@ -104,7 +111,7 @@ class ReferenceReader:
             self.report(DOCUMENT_SYNTAX, "names a folder, not JSON", source, *tokens)
             return UNREADABLE
         try:
-            return read_json(place.path, document=self.shown(place.path), limits=self.rules.limits)
+            return self.documents.read(place.path, document=self.shown(place.path))
         except PackageFormatError as error:
             self.found.extend(error.findings)
             return UNREADABLE

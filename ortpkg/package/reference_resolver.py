@@ -11,7 +11,15 @@ from __future__ import annotations
 import errno
 import os
 
-from ortpkg.package.path_resolver import PathKind, is_inside, is_link, kind_of, why_not_a_path, why_not_portable
+from ortpkg.package.path_resolver import (
+    PathKind,
+    follow_links,
+    is_inside,
+    is_link,
+    kind_of,
+    why_not_a_path,
+    why_not_portable,
+)
 from ortpkg.package.plain_names import Place
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE, Rule
@@ -126,7 +134,10 @@ class ReferenceResolver:
         return Place(normal, PathKind.MISSING)
 
     def _follow(self, path: str, fence: str | None) -> Place:
-        real = os.path.realpath(path) if self._rules.portable_names else _real_as_far_as_it_exists(path)
+        try:
+            real = follow_links(path) if self._rules.portable_names else _real_as_far_as_it_exists(path)
+        except OSError:  # more links in a row than the system follows
+            return Place(path, PathKind.MISSING)
         self._require_inside(real, fence)
         return Place(real, kind_at(path))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import PackageFormatError, PathEscapesPackageError
@@ -17,6 +18,18 @@ SAMPLES_DIRECTORY = "samples"
 SAMPLES = f"{SAMPLES_DIRECTORY}/samples.json"
 
 _SUPPORTED_MAJOR = "1"
+
+
+def samples_document(root: Path) -> dict[str, Any] | None:
+    """samples/samples.json of the package at ``root`` as JSON that keeps its schema; None where there is none.
+
+    PackageFormatError where it does not. What it names is not looked at.
+    """
+    found = FindingCollector()
+    value = read_sidecar(SAMPLES, schema="samples", resolver=PathResolver(root), found=found)
+    if found.has_errors:
+        raise PackageFormatError.from_findings(found.findings, path=root / SAMPLES)
+    return value
 
 
 def read_sidecar(name: str, *, schema: str, resolver: PathResolver, found: FindingCollector) -> dict[str, Any] | None:

@@ -33,6 +33,7 @@ from ortpkg.package.digests import (
     PackageDigests,
     PendingChange,
     RecordedFile,
+    check_recordable,
     compute_digests,
     dump_digests,
     read_digests,
@@ -113,6 +114,7 @@ def commit_change(
             to copy cannot be read or is no regular file, or the disk is full. Nothing was changed.
     """
     operations = operations or FileOperations()
+    check_recordable(root, _new_files(change))
     with explained(root):
         _check_unchanged(root, change)
         _check_places_are_free(root, change)
@@ -157,6 +159,7 @@ def create_package(
     is_replaced = overwrite and is_replaceable(root, is_package=True)
     if not is_replaced:
         _check_target_is_free(root)
+    check_recordable(root, _new_files(change))
     with explained(root):
         nbytes = _nbytes_to_write(change)
         operations.announce(planned_contents(root, _new_files(change), is_replaced=is_replaced))

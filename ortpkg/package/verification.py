@@ -108,13 +108,28 @@ def _verify(root: Path, progress: Progress | None) -> VerificationReport:
         folders = list(asset_folders(root))
         wrong = asset_differences(root, folders, hashed={}, differing=(), progress=progress)
         return unrecorded_report(root, tuple(wrong), asset_count=len(folders))
-    present = list_files(root)
-    hashed = hash_recorded(root, recorded, present, progress=progress)
-    record = Record(digests=recorded, document=read_digests_document(root), content=(root / DIGESTS_FILE).read_bytes())
-    report = report_of(root, record, present, hashed)
+    report, hashed = _hashed_report(root, recorded, progress)
     differing = {each.file for each in report.differences}
     wrong = asset_differences(root, asset_folders(root), hashed=hashed, differing=differing, progress=progress)
     return replace(report, differences=_sorted([*report.differences, *wrong]))
+
+
+def differences_of(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
+    """How the files of a package, and digests.json itself, differ from what that records; () where there is none.
+
+    PackageFormatError where it cannot be read.
+    """
+    recorded = read_digests(root)
+    return () if recorded is None else _hashed_report(root, recorded, progress)[0].differences
+
+
+def _hashed_report(
+    root: Path, recorded: PackageDigests, progress: Progress | None
+) -> tuple[VerificationReport, Mapping[str, HashedFile | OSError]]:
+    present = list_files(root)
+    hashed = hash_recorded(root, recorded, present, progress=progress)
+    record = Record(digests=recorded, document=read_digests_document(root), content=(root / DIGESTS_FILE).read_bytes())
+    return report_of(root, record, present, hashed), hashed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +221,18 @@ def record_differences(
         return []
     kind = DifferenceKind.CHANGED
     return [DigestDifference(kind=kind, file=DIGESTS_FILE, message=message, expected=expected, actual=actual)]
+
+
+def check_own_record(root: Path) -> DigestDifference | None:
+    """Damage to digests.json itself, as far as it shows without looking at any other file; None where there is none.
+
+    PackageFormatError where it cannot be read.
+    """
+    recorded = read_digests(root)
+    if recorded is None:
+        return None
+    content, stated = (root / DIGESTS_FILE).read_bytes(), read_digests_document(root)
+    return next(iter(record_differences(content, stated, recorded, hashed={})), None)
 
 
 def _its_form(stated: dict[str, Any], recorded: PackageDigests) -> bytes:

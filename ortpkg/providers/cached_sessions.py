@@ -87,7 +87,7 @@ class CachedSessions:
         data: Mapping[str, str],
         details: Mapping[str, Any],
     ) -> None:
-        """Keeps a model, if the disk lets it.
+        """Keeps a model, if the disk lets it; what killed sessions left half written goes.
 
         Args:
             key: of :func:`session_key`.
@@ -112,6 +112,7 @@ class CachedSessions:
         except (OSError, ModelFileError) as error:
             _log.info("a partitioned model cannot be kept: %s", error)
             return
+        self._cache.drop_leftovers()
         self.prune()
 
     def drop(self, key: str) -> None:

@@ -49,10 +49,11 @@ _WAIT_S = 1800.0
 #: After this the log says what is waited for.
 _SILENT_WAIT_S = 1.0
 _INTERVAL_S = 0.05
-#: What replace_file writes to, of an entry's two files.
-_TEMPORARY = re.compile(r"\.([0-9a-f]{40})\.(?:bin|json)\.[0-9a-f]+")
-#: Nobody writes at a file for so long.
-_OLD_S = 86_400.0
+#: What replace_file writes to: of an entry's two files, of a session that was kept (``cached_sessions``), of a refusal.
+_TEMPORARY = re.compile(r"\.([0-9a-f]{40})\.(bin|json|session|session\.onnx|refusal)\.[0-9a-f]+")
+_LOCKED = frozenset({"bin", "json"})
+#: Nobody writes at a file for so long: one of gigabytes, and one of what is written without a lock, which is small.
+_OLD_S, _OLD_SMALL_S = 86_400.0, 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,20 +245,23 @@ class EpContextCache:
         flaws = ((key, nbytes, self._flaw(key)) for key, nbytes in sorted(sizes.items()))
         return [DamagedEntry(key=key, nbytes=nbytes, why=why) for key, nbytes, why in flaws if why]
 
-    def leftovers(self) -> list[Leftover]:
-        """What killed sessions left half written, by name."""
+    def leftovers(self, *, own: str = "") -> list[Leftover]:
+        """What killed sessions left half written, by name.
+
+        ``own``: a key whose lock the caller holds, and of which it writes nothing now.
+        """
         found = []
         with contextlib.suppress(OSError):
             for path in sorted(self.directory.iterdir()):
                 match = _TEMPORARY.fullmatch(path.name)
-                if match is not None and self._is_left(path, match[1]):
+                if match is not None and (match[1] == own or self._is_left(path, match[1], match[2])):
                     with contextlib.suppress(OSError):
                         found.append(Leftover(path=path, nbytes=path.stat().st_size))
         return found
 
-    def drop_leftovers(self) -> int:
+    def drop_leftovers(self, *, own: str = "") -> int:
         """Deletes them; returns how many there were."""
-        found = self.leftovers()
+        found = self.leftovers(own=own)
         for each in found:
             with contextlib.suppress(OSError):
                 each.path.unlink(missing_ok=True)
@@ -287,9 +291,9 @@ class EpContextCache:
     def prune(self, most_nbytes: int, *, keep: str = "") -> int:
         """Drops what was used least recently until all is at most ``most_nbytes``; returns how many entries went.
 
-        What killed sessions left half written goes as well.
+        What killed sessions left half written goes as well. ``keep``: a key that stays; the caller holds its lock.
         """
-        self.drop_leftovers()
+        self.drop_leftovers(own=keep)
         left, dropped = most_nbytes, 0
         for entry in self.entries():
             left -= entry.nbytes
@@ -337,13 +341,14 @@ class EpContextCache:
             return str(error)
         return ""
 
-    def _is_left(self, temporary: Path, key: str) -> bool:
+    def _is_left(self, temporary: Path, key: str, kind: str) -> bool:
         """Whether nobody writes it any more: whoever keeps a context holds its lock, and nobody takes a day for it."""
         lock = self.directory / f"{key}.lock"
         try:
-            if time.time() - temporary.stat().st_mtime > _OLD_S:
+            age_s = time.time() - temporary.stat().st_mtime
+            if age_s > (_OLD_S if kind in _LOCKED else _OLD_SMALL_S):
                 return True
-            if not lock.exists():  # a file system without locks: its age has to tell
+            if kind not in _LOCKED or not lock.exists():  # a file system without locks: its age has to tell
                 return False
             with FileLock(lock, timeout=0):
                 return True

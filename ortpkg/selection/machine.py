@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,9 +83,29 @@ class MachineOffer:
         return support_of_absent(needed, backend=ep_device.backend)
 
 
+_kept_offers: ContextVar[dict[frozenset[str], MachineOffer] | None] = ContextVar("_kept_offers", default=None)
+
+
+@contextlib.contextmanager
+def asked_once() -> Iterator[None]:
+    """Meanwhile this machine is asked once for the same execution providers: selecting of many components."""
+    token = _kept_offers.set({})
+    try:
+        yield
+    finally:
+        _kept_offers.reset(token)
+
+
 def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:
     """Probes this machine and asks the factories; see :func:`discover_ep_devices`."""
-    return discover_ep_devices(probe(), ep=ep, named=named)
+    kept = _kept_offers.get()
+    wanted = frozenset({*named, *([ep] if ep else [])})
+    if kept is None or wanted not in kept:
+        offer = discover_ep_devices(probe(), named=wanted)
+        if kept is None:
+            return offer
+        kept[wanted] = offer
+    return kept[wanted]
 
 
 def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:

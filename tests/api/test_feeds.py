@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,12 @@ def test_damaged_pictures_are_refused_with_a_typed_error(tmp_path: Path) -> None
         except UsageError:
             refused += 1
     assert refused > 500
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.png"])
+@pytest.mark.timeout(20)
+def test_a_pipe_is_no_file_to_wait_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError, match="it is not a regular file"):
+        read_feeds([f"image={tmp_path / name}"], [IMAGE])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, DigestMismatchError, Severity, UsageError
+from ortpkg.errors import AuthoringError, DigestMismatchError, PackageFormatError, Severity, UsageError
 from ortpkg.package.asset_digest import listing_digest
 from ortpkg.package.asset_reference import asset_folder_name
 from ortpkg.package.digests import compute_digests, dump_digests
@@ -253,3 +255,24 @@ def test_a_name_that_only_the_metadata_generation_can_have_stops_it(
     with pytest.raises(AuthoringError, match="variant 'phi:1' of 'c' holds ':', which Windows does not allow"):
         convert(root, form, notify=lambda _: None)
     assert open_package(root).components[0].variants[0].name == "phi:1"
+
+
+@pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "new"])
+def test_a_damaged_record_is_believed_by_nobody(tmp_path: Path, models: list[NewVariant], in_place: bool) -> None:
+    root = package_of(tmp_path / "p", models, PackageFormat.UNIVERSAL)
+    whole = (root / DIGESTS_FILE).read_text()
+    (root / DIGESTS_FILE).write_text(whole.replace(json.loads(whole)["package"], "0" * 64))
+
+    with pytest.raises(DigestMismatchError, match="its entries do not add up to the package digest that it states"):
+        convert(root, "component", output=None if in_place else tmp_path / "new")
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are Unicode there")
+def test_a_name_that_is_no_text_is_told_in_a_sentence(tmp_path: Path, models: list[NewVariant]) -> None:
+    root = package_of(tmp_path / "p", models, PackageFormat.UNIVERSAL)
+    (root / DIGESTS_FILE).unlink()
+    Path(os.fsdecode(os.fsencode(root) + b"/x\xff")).touch()
+
+    with pytest.raises(PackageFormatError, match=r"'x\\udcff' is not well-formed Unicode"):
+        convert(root, "component", output=tmp_path / "new")
+    assert not (tmp_path / "new").exists()

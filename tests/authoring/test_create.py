@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -240,3 +242,9 @@ def test_an_attribute_of_session_options_is_no_session_option(tmp_path: Path, ma
 
     with pytest.raises(UsageError, match=r"'intra_op_num_threads' is an .*: write 'session\.intra_op_num_threads'"):
         create(tmp_path / "p", [model])
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names of files are Unicode there")
+def test_a_name_that_is_no_text_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(AuthoringError, match=r"q\\udcff.* is not well-formed Unicode"):
+        init_package(os.fsdecode(os.fsencode(tmp_path) + b"/q\xff"))

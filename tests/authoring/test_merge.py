@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 from pathlib import Path
@@ -11,14 +12,16 @@ import numpy as np
 import pytest
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.authoring import written_package
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.diff import diff
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, DigestMismatchError, Severity
+from ortpkg.errors import AuthoringError, DigestMismatchError, PackageFormatError, ResultUnreadableError, Severity
 from ortpkg.package.digests import check_digests, compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
+from ortpkg.package.sidecar import DIGESTS_FILE, SAMPLES
 from ortpkg.selection.verdict import ReasonCode
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
@@ -297,3 +300,48 @@ def test_damage_is_named_and_nothing_is_copied(tmp_path: Path, make_model: Model
 
     with pytest.raises(DigestMismatchError, match=r"'models/model/y/y.onnx'"):
         merge(a, b)
+
+
+def test_a_damaged_record_is_believed_by_nobody(tmp_path: Path, make_model: ModelMaker) -> None:
+    a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("x"))], name="m").root
+    b = create(tmp_path / "b", [NewVariant(model=make_model("y"), ep="cuda")], name="m").root
+    whole = (b / DIGESTS_FILE).read_text()
+    stated = json.loads(whole)["package"]
+    for changed in (whole.replace(stated, "0" * 64), whole.replace('"nbytes": 90', '"nbytes": 91'), whole + " "):
+        assert changed != whole
+        (b / DIGESTS_FILE).write_text(changed)
+        for first, second in ((a, b), (b, a)):
+            for output in (None, tmp_path / "new"):
+                with pytest.raises(DigestMismatchError, match=r"digests\.json"):
+                    merge(first, second, output=output)
+
+
+@pytest.mark.parametrize("samples", ["[]", "7", '{"samples": [1]}', '{"schema_version": "1.0", "samples": [{}]}'])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_samples_that_are_none_are_refused(tmp_path: Path, make_model: ModelMaker, samples: str, side: str) -> None:
+    roots = {
+        name: create(tmp_path / name, [NewVariant(model=make_model(name), ep="cuda")], name="m").root for name in "ab"
+    }
+    (roots[side] / "samples").mkdir()
+    (roots[side] / SAMPLES).write_text(samples)
+
+    with pytest.raises(PackageFormatError, match=r"samples/samples\.json"):
+        merge(roots["a"], roots["b"], output=tmp_path / "new")
+
+
+def test_what_is_written_is_done_though_it_cannot_be_read_back(
+    tmp_path: Path, make_model: ModelMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("x"))], name="m").root
+    b = create(tmp_path / "b", [NewVariant(model=make_model("y"), ep="cuda")], name="m").root
+
+    def fail(root: Path) -> PackageInfo:
+        raise OSError(errno.EMFILE, "Too many open files", str(root))
+
+    monkeypatch.setattr(written_package, "open_package", fail)
+    with pytest.raises(ResultUnreadableError, match="was written and is complete, but cannot be read now") as raised:
+        merge(a, b, output=tmp_path / "new")
+
+    assert raised.value.exit_code == 0
+    monkeypatch.undo()
+    assert validate(tmp_path / "new", ignore=["ORT2", "ORT5", "ORT6"]) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -16,7 +17,15 @@ from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.slim import slim
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.errors import AuthoringError, DigestMismatchError, Severity, UnknownComponentError, UsageError
+from ortpkg.errors import (
+    AuthoringError,
+    DigestMismatchError,
+    ResultUnreadableError,
+    Severity,
+    UnknownComponentError,
+    UsageError,
+)
+from ortpkg.package import reader
 from ortpkg.package.digests import check_digests, compute_digests, dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo
 from ortpkg.package.samples import read_samples
@@ -211,3 +220,20 @@ def test_a_slimmed_package_still_converts(package: Path) -> None:
     target = "metadata" if "schema_version" in (package / "manifest.json").read_text() else "component"
 
     assert names_of(convert(package, target)) == ["cuda", "any"]
+
+
+def test_what_is_written_is_done_though_it_cannot_be_read_back(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "new"
+    real = reader.open_package
+
+    def fail_behind(root: Path) -> PackageInfo:
+        if root == target:
+            raise OSError(errno.EIO, "Input/output error", str(root))
+        return real(root)
+
+    monkeypatch.setattr("ortpkg.authoring.slim.open_package", fail_behind)
+    with pytest.raises(ResultUnreadableError, match="was written and is complete"):
+        slim(package, devices=["gpu"], output=target)
+    assert names_of(real(target)) == ["cuda", "any"]

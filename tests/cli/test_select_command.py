@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ortpkg.devices.machine import Machine
+from ortpkg.devices.machine_probe import probe
 from ortpkg.package.schemas import check_schema
+from ortpkg.selection import machine
 from tests.cli.conftest import DIGITS, RunCommand
 
 
@@ -221,3 +225,26 @@ def test_what_is_compared_with_releases_can_be_another_machine(ortpkg: RunComman
     done = ortpkg("select", DIGITS, "--compare", "--profile", "intel-core-ultra-laptop")
     assert done.code == 0
     assert "openvino-npu" in done.out
+
+
+def test_many_components_ask_the_machine_once(
+    tmp_path: Path, ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "p.ortpackage"
+    variants = {"v": {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "m.onnx"}}}}
+    for name in "abc":
+        (root / name / "v").mkdir(parents=True)
+        shutil.copy(next(DIGITS.rglob("*.onnx")), root / name / "v" / "m.onnx")
+        (root / name / "component.json").write_text(json.dumps({"variants": variants}))
+    components = {name: name for name in "abc"}
+    (root / "manifest.json").write_text(json.dumps({"schema_version": "1.0", "components": components}))
+    asked: list[None] = []
+    real = probe
+
+    def counted() -> Machine:
+        asked.append(None)
+        return real()
+
+    monkeypatch.setattr(machine, "probe", counted)
+    assert ortpkg("select", root).code == 0
+    assert len(asked) == 1

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,6 +25,7 @@ from ortpkg.graph import file_replacement
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
 from ortpkg.providers import partition_digests as digests
+from ortpkg.providers.cached_sessions import CachedSessions
 from ortpkg.providers.compiling_provider import CompiledPartition
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
@@ -406,6 +408,30 @@ def test_keeping_a_context_clears_what_killed_writers_left(folder: Path) -> None
     cache.write(entry(1), model="m")
     assert not temporary.exists()
     assert len(cache.entries()) == 2
+
+
+def test_keeping_a_context_clears_what_a_killed_writer_of_the_same_left(folder: Path) -> None:
+    cache = EpContextCache(folder)
+    descriptor = entry(0).descriptor
+    temporary = folder / f".{context_key(descriptor)}.bin.0123456789ab"
+    with cache.lock(descriptor):
+        temporary.write_bytes(b"half")
+        cache.write(entry(0), model="m")
+    assert not temporary.exists()
+    assert len(cache.entries()) == 1
+
+
+@pytest.mark.parametrize("kind", ["session", "session.onnx", "refusal"])
+@pytest.mark.parametrize("age_s", [10, 1000])
+def test_small_files_that_killed_sessions_left_are_cleared_after_minutes(folder: Path, kind: str, age_s: int) -> None:
+    cache = EpContextCache(folder)
+    cache.write(entry(0), model="m")
+    temporary = folder / f".{context_key(entry(1).descriptor)}.{kind}.0123456789ab"
+    temporary.write_bytes(b"half")
+    then_s = time.time() - age_s
+    os.utime(temporary, (then_s, then_s))
+    CachedSessions(cache).write("0" * 40, b"", contexts=[context_key(entry(0).descriptor)], data={}, details={})
+    assert temporary.exists() is (age_s < 600)
 
 
 @pytest.mark.parametrize(
