@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,10 @@ import pytest
 from onnx import numpy_helper
 
 import ortpkg
+from ortpkg.isolation import backend_probe
 from ortpkg.providers import plugins
 from ortpkg.providers.ep_context_workspace import shared_workspace
+from tests.ep_context.compiling import compiled
 from tests.ep_context.fake_compiler import NAME
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,13 +42,16 @@ EXPECTED = np.exp(-np.exp(X @ W) + B)
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "source" / "net.onnx"
-    path.parent.mkdir()
+    return _saved_model(tmp_path / "source")
+
+
+def _saved_model(folder: Path) -> Path:
+    folder.mkdir()
     proto = onnx.parser.parse_model(TEXT)
     for tensor in proto.graph.initializer:  # as raw bytes, which can move into external data
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
-    onnx.save(proto, path)
-    return path
+    onnx.save(proto, folder / "net.onnx")
+    return folder / "net.onnx"
 
 
 @pytest.fixture(autouse=True)
@@ -54,29 +61,70 @@ def _empty_workspace() -> None:
     workspace.clear()
 
 
+@dataclass(frozen=True)
+class Installed:
+    """A folder with the fake compiler's files, what it and the other backends answered, and what it compiled."""
+
+    folder: Path
+
+    @property
+    def plugin(self) -> Path:
+        return self.folder / "plugin"
+
+    @property
+    def facts(self) -> Path:
+        return self.folder / "cache"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    @property
+    def package(self) -> Path:
+        return self.folder / "net.ortpackage"
+
+    def set_up(self, patch: pytest.MonkeyPatch) -> None:
+        """Makes it what this process and its children find, and lets this process forget all answers."""
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(self.plugin), str(ROOT)]))
+        patch.setenv("ORTPKG_STATE_DIR", str(self.state))
+        patch.setenv("ORTPKG_CACHE_DIR", str(self.facts))
+        patch.setenv("ORTPKG_PROBE_TIMEOUT", "300")  # however busy the machine is
+        patch.setattr(sys, "path", [str(self.plugin), *sys.path])
+        patch.setattr(backend_probe, "_ANSWERS", {})
+        plugins.installed_plugins.cache_clear()
+
+
 @pytest.fixture(scope="session")
-def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What backends answered; asked once for all tests."""
-    return tmp_path_factory.mktemp("facts")
-
-
-@pytest.fixture
-def machine(tmp_path: Path, facts: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A machine with the fake compiler installed, and nothing remembered; its state directory."""
-    plugin = tmp_path / "plugin"
-    information = plugin / "fake-1.0.dist-info"
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The fake compiler, asked and used once for all tests: each works on copies, whose times are the same."""
+    made = Installed(tmp_path_factory.mktemp("installed"))
+    information = made.plugin / "fake-1.0.dist-info"
     information.mkdir(parents=True)
-    (plugin / "fake_plugin_module.py").write_text("from tests.ep_context.fake_plugin import FakeFactory\n")
+    (made.plugin / "fake_plugin_module.py").write_text("from tests.ep_context.fake_plugin import FakeFactory\n")
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1.0\n")
     points = f"[ortpkg.execution_providers]\n{NAME} = fake_plugin_module:FakeFactory\n"
     (information / "entry_points.txt").write_text(points)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(plugin), str(ROOT)]))
-    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(facts))
-    monkeypatch.setenv("ORTPKG_PROBE_TIMEOUT", "300")  # however busy the machine is
-    monkeypatch.setattr(sys, "path", [str(plugin), *sys.path])
+    with pytest.MonkeyPatch.context() as patch:
+        made.set_up(patch)
+        model = _saved_model(made.folder / "source")
+        ortpkg.create(made.package, [ortpkg.NewVariant(model=model, name="plain", ep="cpu")])
+        compiled(made.package, NAME)
+        ortpkg.ModelPackage(made.package).select()
     plugins.installed_plugins.cache_clear()
-    yield tmp_path / "state"
+    for fact in (made.facts / "facts").glob("plugin_probe-*.json"):
+        if "create_provider" in fact.read_text():  # each test finds out whether it can be made
+            fact.unlink()
+    return made
+
+
+@pytest.fixture
+def machine(tmp_path: Path, installed: Installed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine with the fake compiler, of which is known what it offers, and nothing compiled; its state directory."""
+    here = Installed(tmp_path)
+    shutil.copytree(installed.plugin, here.plugin)
+    shutil.copytree(installed.facts, here.facts)
+    here.set_up(monkeypatch)
+    yield here.state
     plugins.installed_plugins.cache_clear()
 
 
@@ -85,3 +133,12 @@ def package(model: Path, tmp_path: Path) -> Path:
     root = tmp_path / "net.ortpackage"
     ortpkg.create(root, [ortpkg.NewVariant(model=model, name="plain", ep="cpu")])
     return root
+
+
+@pytest.fixture
+def fake_package(machine: Path, installed: Installed) -> Path:
+    """``package`` after ``compiled(package, NAME)`` on this machine."""
+    here = Installed(machine.parent)
+    shutil.copytree(installed.package, here.package)
+    shutil.copytree(installed.state, here.state)
+    return here.package

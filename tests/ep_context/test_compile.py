@@ -31,6 +31,7 @@ from ortpkg.errors import (
     UnknownComponentError,
     UsageError,
 )
+from ortpkg.providers import plugins
 from ortpkg.providers.ep_context_file import open_context_file
 from ortpkg.providers.prepack_compatibility import LAYOUT_VERSION
 from tests.ep_context.compiling import WIDTH, compiled, tree, two_models
@@ -83,12 +84,13 @@ def test_embedded_contexts_need_no_second_file(package: Path, machine: Path) -> 
 @pytest.mark.requirement("K10", "K11")
 @pytest.mark.parametrize(("version", "chosen"), [("1.0", "plain-fake"), ("1.1", "plain"), ("2.0", "plain")])
 def test_an_update_of_the_compiler_changes_the_choice_visibly(
-    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, version: str, chosen: str
+    fake_package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, version: str, chosen: str
 ) -> None:
-    del machine
-    compiled(package, FAKE)
+    metadata = machine.parent / "plugin" / "fake-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("Version: 1.0", f"Version: {version}"))
+    plugins.installed_plugins.cache_clear()
     monkeypatch.setenv("FAKE_ENVIRONMENT", json.dumps({"sdk_version": version}))
-    selection = ortpkg.ModelPackage(package).select()
+    selection = ortpkg.ModelPackage(fake_package).select()
     assert selection.best is not None
     assert selection.best.variant.name == chosen
     verdict = next(
@@ -155,10 +157,8 @@ def test_a_damaged_package_is_not_compiled(package: Path, machine: Path) -> None
         compiled(package)
 
 
-def test_a_context_without_a_source_is_not_plain(package: Path, machine: Path) -> None:
-    del machine
-    compiled(package, FAKE)
-    path = package / "models" / "model" / "plain-fake" / "net_ctx.onnx"
+def test_a_context_without_a_source_is_not_plain(fake_package: Path) -> None:
+    path = fake_package / "models" / "model" / "plain-fake" / "net_ctx.onnx"
     proto = onnx.load(path)
     for node in proto.graph.node:
         kept = [each for each in node.attribute if each.name != "source"]
@@ -166,9 +166,9 @@ def test_a_context_without_a_source_is_not_plain(package: Path, machine: Path) -
         node.attribute.extend(kept)
     path.unlink()
     onnx.save(proto, path)
-    ortpkg.record_digests(package)
+    ortpkg.record_digests(fake_package)
     with pytest.raises(AuthoringError, match="it is compiled already, by nobody that it names"):
-        compiled(package, FAKE, variants=["plain-fake"], name="again")
+        compiled(fake_package, FAKE, variants=["plain-fake"], name="again")
 
 
 # --- sharing ---------------------------------------------------------------------------------------------------------

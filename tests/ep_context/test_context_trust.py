@@ -24,16 +24,15 @@ from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
 
 
-def test_native_contexts_run_without_trust_only_where_they_were_made(package: Path, machine: Path) -> None:
-    compiled(package, FAKE)
-    opened = ortpkg.ModelPackage(package)
+def test_native_contexts_run_without_trust_only_where_they_were_made(fake_package: Path, machine: Path) -> None:
+    opened = ortpkg.ModelPackage(fake_package)
     assert opened.best_variant().name == "plain-fake"
     np.testing.assert_allclose(opened.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
     shutil.rmtree(machine / "contexts")  # another machine remembers nothing
     with pytest.raises(TrustRequiredError, match=r"'net_ctx_fake\.bin', which native code .* pass --trust") as caught:
         opened.create_session()
     assert (caught.value.exit_code, caught.value.what) == (7, "net_ctx_fake.bin")
-    session = ortpkg.ModelPackage(package, trust=True).create_session()
+    session = ortpkg.ModelPackage(fake_package, trust=True).create_session()
     np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
 
 
@@ -45,25 +44,23 @@ def test_an_embedded_native_context_needs_trust_too(package: Path, machine: Path
         ortpkg.ModelPackage(package).create_session()
 
 
-def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(package: Path, machine: Path) -> None:
+def test_a_native_context_with_one_byte_changed_is_not_what_was_made_here(fake_package: Path, machine: Path) -> None:
     del machine
-    compiled(package, FAKE)
-    binary = package / "models" / "model" / "plain-fake" / "net_ctx_fake.bin"
+    binary = fake_package / "models" / "model" / "plain-fake" / "net_ctx_fake.bin"
     data = bytearray(binary.read_bytes())
     data[-1] ^= 1
     binary.unlink()
     binary.write_bytes(data)
     with pytest.raises(TrustRequiredError):
-        ortpkg.ModelPackage(package).best_variant().create_session(verify=False)
+        ortpkg.ModelPackage(fake_package).best_variant().create_session(verify=False)
 
 
 def test_a_context_made_here_is_hashed_once_and_again_when_it_changed(
-    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+    fake_package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del machine
     monkeypatch.setattr(judged_contexts, "_LEAST_AGE_NS", 0)
-    compiled(package, FAKE)
-    variant = ortpkg.ModelPackage(package).best_variant()
+    variant = ortpkg.ModelPackage(fake_package).best_variant()
     variant.create_session(verify=False)
     with monkeypatch.context() as patched:
         patched.setattr(judged_contexts, "_sha256", lambda _data: pytest.fail("hashed again"))
@@ -94,12 +91,11 @@ def _linked_elsewhere(binary: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("swap", [_renamed_over, _written_into, _linked_elsewhere])
 def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
-    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Path, bytes], None]
+    fake_package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Path, bytes], None]
 ) -> None:
     """Between the judgement and the load another file takes the place of the one that was made here."""
     del machine
-    compiled(package, FAKE)
-    variant = ortpkg.ModelPackage(package).best_variant()
+    variant = ortpkg.ModelPackage(fake_package).best_variant()
     binary = variant.directory / "net_ctx_fake.bin"
     other = binary.read_bytes() + b"another's"
     judge = context_trust._judge
@@ -118,11 +114,10 @@ def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
 
 
 def test_a_child_that_measures_loads_what_its_parent_looked_at(
-    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+    fake_package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del machine
-    compiled(package, FAKE)
-    opened = ortpkg.ModelPackage(package)
+    opened = ortpkg.ModelPackage(fake_package)
     variant = opened.best_variant()
     assert variant.selection.best is not None
     assert "measured" in canary(opened, variant.selection.best).reason  # and a part of it elsewhere
@@ -141,12 +136,11 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
 
 @pytest.mark.parametrize("main", [1, 0])
 def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
-    package: Path, machine: Path, main: int
+    fake_package: Path, machine: Path, main: int
 ) -> None:
     """What is judged is what the session loads: the file in the model's folder, whatever the package's options say."""
     del machine
-    compiled(package, FAKE)
-    folder = package / "models" / "model" / "plain-fake"
+    folder = fake_package / "models" / "model" / "plain-fake"
     (folder / "decoy").mkdir()
     shutil.copy(folder / "net_ctx_fake.bin", folder / "decoy" / "net_ctx_fake.bin")
     other = (folder / "net_ctx_fake.bin").read_bytes() + b"another"
@@ -158,7 +152,7 @@ def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
             if attribute.name == "main_context" and attribute.i:
                 attribute.i = main
     onnx.save(proto, folder / "net_ctx.onnx")
-    for document in package.rglob("*.json"):
+    for document in fake_package.rglob("*.json"):
         content = json.loads(document.read_text())
         variant = content.get("model_variants", content.get("variants", {}))
         if isinstance(variant, dict) and "plain-fake" in variant:
@@ -168,12 +162,12 @@ def test_a_decoy_where_the_package_says_that_contexts_lie_hides_nothing(
             break
     else:
         pytest.fail("no document has the variant")
-    ortpkg.record_digests(package)
-    variant = ortpkg.ModelPackage(package).component().variant("plain-fake")
+    ortpkg.record_digests(fake_package)
+    variant = ortpkg.ModelPackage(fake_package).component().variant("plain-fake")
     assert variant is not None
     assert variant.session_options == {"ep.context_file_path": "decoy/m.onnx"}
     with pytest.raises(TrustRequiredError, match=r"net_ctx_fake\.bin"):
-        ortpkg.ModelPackage(package).best_variant(variant="plain-fake").create_session()
+        ortpkg.ModelPackage(fake_package).best_variant(variant="plain-fake").create_session()
     with pytest.raises(TrustRequiredError, match=r"net_ctx_fake\.bin"):
         context_trust.check_model_file(variant, trust=False)
 
@@ -205,12 +199,11 @@ def test_what_others_compiled_does_not_become_our_own_by_compiling_the_rest(
 
 
 def test_run_ends_with_exit_code_7_without_trust(
-    package: Path, machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fake_package: Path, machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    compiled(package, FAKE)
     shutil.rmtree(machine / "contexts")
     np.save(tmp_path / "x.npy", X)
-    words = ["run", str(package), "-i", f"x={tmp_path / 'x.npy'}"]
+    words = ["run", str(fake_package), "-i", f"x={tmp_path / 'x.npy'}"]
     assert run_command_line(words) == 7
     assert "--trust" in capsys.readouterr().err
     assert run_command_line([*words, "--trust"]) == 0

@@ -15,13 +15,11 @@ import pytest
 
 import ortpkg
 from ortpkg.errors import EpContextError, ExecutionProviderError, StatusCode, TrustRequiredError
-from ortpkg.isolation import backend_probe
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.isolation.worker import Message, Worker
 from ortpkg.providers import first_load, plugins
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session import plugin_context_loader
-from tests.ep_context.compiling import compiled
 from tests.ep_context.conftest import EXPECTED, ROOT, X
 from tests.ep_context.fake_compiler import NAME as FAKE
 
@@ -37,12 +35,9 @@ _HARM = {
 
 
 @pytest.fixture
-def fresh(machine: Path, tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fresh(fake_package: Path) -> Path:
     """A package with a variant compiled by the plug-in, on a machine that has loaded none yet."""
-    compiled(package, FAKE)
-    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(backend_probe, "_ANSWERS", {})
-    return package
+    return fake_package
 
 
 def _session(package: Path) -> ortpkg.InferenceSession:
