@@ -11,11 +11,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ortpkg.engine.execution_plan import NodeStep
 from ortpkg.engine.pending import Pending, begun
+from ortpkg.errors import SessionError, quoted
+from ortpkg.graph.types import element_type_of
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, Value
 
 _NS_PER_US = 1000
+_NS_PER_MS = 1_000_000
 _US_PER_S = 1_000_000
 
 
@@ -24,6 +29,8 @@ class Profiler:
 
     def __init__(self) -> None:
         self._origin_ns = time.perf_counter_ns()
+        self._began_ms = time.time_ns() // _NS_PER_MS
+        self._is_ended = False
         self._events: list[dict[str, Any]] = []
         self._lock = threading.Lock()
 
@@ -32,7 +39,7 @@ class Profiler:
         """When the profile began, on ``time.perf_counter_ns``'s clock."""
         return self._origin_ns
 
-    def record(self, name: str, category: str, start_ns: int, arguments: Mapping[str, str] | None = None) -> None:
+    def record(self, name: str, category: str, start_ns: int, arguments: Mapping[str, Any] | None = None) -> None:
         """Adds an event that began at ``start_ns`` (``time.perf_counter_ns``) and ends now."""
         end_ns = time.perf_counter_ns()
         event = {
@@ -66,6 +73,8 @@ class Profiler:
                 "node_index": str(step.node_index),
                 "activation_size": str(_nbytes(inputs)),
                 "output_size": str(_nbytes(outputs)),
+                "input_type_shape": _types_and_shapes(inputs),
+                "output_type_shape": _types_and_shapes(outputs),
             }
             self.record(f"{step.node_name}_kernel_time", "Node", start_ns, arguments)
             return result
@@ -92,12 +101,39 @@ class Profiler:
             around.append((event["ts"] + event["dur"], key))
         return dict(durations)
 
-    def write(self, path: Path) -> None:
-        """Writes the trace, a JSON array of events by start time, one a line, as onnxruntime does."""
+    def end(self, prefix: str) -> str:
+        """Writes the trace and returns the file's path; "" where that was done.
+
+        The trace is a JSON array of events by start time, one a line, as onnxruntime writes it. So is the name: prefix,
+        time of day and milliseconds of the beginning; of two that began together the second has a later one.
+
+        Raises SessionError where the file cannot be written.
+        """
         with self._lock:
+            if self._is_ended:
+                return ""
+            self._is_ended = True
             events = sorted(self._events, key=lambda event: float(event["ts"]))
         lines = ",\n".join(json.dumps(event) for event in events)
-        path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        began_ms = self._began_ms
+        while os.path.lexists(path := f"{prefix}_{_stamp(began_ms)}.json"):
+            began_ms += 1
+        try:
+            Path(path).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise SessionError(f"the profile cannot be written to {quoted(path)}: {quoted(error)}") from error
+        return path
+
+
+def _stamp(time_ms: int) -> str:
+    seconds, milliseconds = divmod(time_ms, 1000)
+    return f"{time.strftime('%Y-%m-%d_%H-%M-%S', time.localtime(seconds))}_{milliseconds}"
+
+
+def _types_and_shapes(values: tuple[Value, ...]) -> list[dict[str, list[int]]]:
+    """Of the tensors among them, as onnxruntime has them in its traces: ``{"float": [3, 2]}``."""
+    tensors = [value for value in values if isinstance(value, np.ndarray)]
+    return [{element_type_of(each.dtype).name.lower(): list(each.shape)} for each in tensors]
 
 
 def _nbytes(values: tuple[Value, ...]) -> int:

@@ -349,7 +349,7 @@ class SessionError(OrtpkgError):
     exit_code = ExitCode.MODEL
 
 
-class InvalidSessionOptionError(SessionError, RuntimeError, ValueError):
+class InvalidSessionOptionError(SessionError, RuntimeError, ValueError, Fail):
     """A session, run or provider option has a wrong value; ``key`` says which."""
 
     code = StatusCode.INVALID_ARGUMENT

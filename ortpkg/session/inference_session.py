@@ -29,7 +29,7 @@ from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.feeds import FeedCheck, check_all_are_fed, check_output_names
 from ortpkg.session.lora_adapter import LoraAdapter, fed_with_adapters
 from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
-from ortpkg.session.options import BACKEND_ENTRY, ExecutionMode, RunOptions, SessionOptions, check_limits
+from ortpkg.session.options import BACKEND_ENTRY, ExecutionMode, RunOptions, SessionOptions, check_run_options
 from ortpkg.session.provider_list import ProviderName
 from ortpkg.session.session_answers import SessionAnswers
 from ortpkg.session.session_parts import (
@@ -224,7 +224,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         limit, timeout_s = self._options.memory_limit_nbytes, self._options.timeout_s
         if run_options is None:
             return RunControl(memory_limit_nbytes=limit, timeout_s=timeout_s, weight_nbytes=self._weight_nbytes)
-        check_limits(run_options.memory_limit_nbytes, run_options.timeout_s)
+        check_run_options(run_options)
         return RunControl(
             memory_limit_nbytes=limit if run_options.memory_limit_nbytes is None else run_options.memory_limit_nbytes,
             timeout_s=timeout_s if run_options.timeout_s is None else run_options.timeout_s,

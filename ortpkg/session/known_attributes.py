@@ -6,7 +6,12 @@ import operator
 import os
 from collections.abc import Callable, Mapping
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from ortpkg.errors import quoted
+
+_INT32 = range(-(1 << 31), 1 << 31)
 
 
 class KnownAttributesOnly:
@@ -35,13 +40,25 @@ class KnownAttributesOnly:
 
 
 def _flag(value: Any) -> bool:
-    if isinstance(value, str | bytes | list | tuple | dict):
+    if value is not None and not hasattr(type(value), "__bool__"):
         raise TypeError
-    return bool(value)
+    try:
+        return bool(value)
+    except ValueError:  # an array of several
+        raise TypeError from None
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, float | str | bytes) or not hasattr(type(value), "__int__"):
+        raise TypeError
+    found = int(value)
+    if found != value or found not in _INT32:
+        raise TypeError
+    return found
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str | os.PathLike):
+    if not isinstance(value, str | bytes | os.PathLike):
         raise TypeError
     return value if isinstance(value, str) else os.fsdecode(value)
 
@@ -49,7 +66,7 @@ def _text(value: Any) -> str:
 #: Kind of an option's default → how a value of that kind is read.
 _READ: Mapping[type, tuple[str, Callable[[Any], Any]]] = {
     bool: ("True or False", _flag),
-    int: ("a whole number", operator.index),
+    int: ("a whole number of 32 bits", _whole),
     str: ("a text", _text),
 }
 
@@ -59,12 +76,22 @@ def _kind_of(default: type) -> type | None:
 
 
 def _of_kind(kind: type, name: str, value: Any) -> Any:
-    """``value`` as an option of that kind. TypeError where it is none; numbers are judged when a session is made."""
-    expected, read = _READ.get(kind, (f"one of {kind.__name__}", operator.index))
+    """``value`` as an option of that kind. TypeError where it is none, as in onnxruntime."""
+    expected, read = (
+        (f"one of {', '.join(kind.__members__)}", partial(_member, kind)) if issubclass(kind, IntEnum) else _READ[kind]
+    )
     try:
-        found = read(value)
+        return read(value)
     except TypeError:
-        raise TypeError(f"{name} is {expected}, not a {type(value).__name__}") from None
-    if issubclass(kind, IntEnum) and found in kind.__members__.values():
-        return kind(found)
-    return found
+        said = quoted(value) if isinstance(value, int) else f"a {type(value).__name__}"
+        raise TypeError(f"{name} is {expected}, not {said}") from None
+
+
+def _member(kind: type[IntEnum], value: Any) -> IntEnum:
+    """The member that ``value`` is, or is the number of."""
+    if isinstance(value, bool):
+        raise TypeError
+    try:
+        return kind(operator.index(value))
+    except ValueError:
+        raise TypeError from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_pa
 #: Config entry of ONNX Runtime: "1" makes a node that only the CPU provider can run an error.
 DISABLE_CPU_FALLBACK_ENTRY = "session.disable_cpu_ep_fallback"
 
+_SEVERITIES = range(-1, 5)
 _LONGEST_CONFIG_KEY = 1024
 _LONGEST_CONFIG_VALUE = 8192
 
@@ -59,12 +59,13 @@ class SessionOptions(OptionAdditions):
         execution_mode: see :class:`ExecutionMode`.
         execution_order: accepted as ONNX Runtime has it; every session here has the order that ``get_plan`` shows.
         intra_op_num_threads: threads that share the work of a node; 0: as many as the linear-algebra library has, or
-            one while that is faster (see :mod:`ortpkg.session.thread_choice`).
-        inter_op_num_threads: threads of parallel execution; 0 means one per CPU.
+            one while that is faster (see :mod:`ortpkg.session.thread_choice`). Less than 0 is 0.
+        inter_op_num_threads: threads of parallel execution; 0, or less, means one per CPU.
         enable_mem_pattern: lay activations out in one block per device and set of input shapes.
         enable_mem_reuse: let values share buffers.
         enable_cpu_mem_arena: keep blocks between runs.
-        enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``.
+        enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``, named as onnxruntime names it:
+            ``<prefix>_<year>-<month>-<day>_<hour>-<minute>-<second>_<milliseconds>.json``, of the moment it began.
         optimized_model_filepath: where the transformed model is written, for onnxruntime to run too; "": nowhere.
         log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1: that of the process.
         log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
@@ -85,7 +86,7 @@ class SessionOptions(OptionAdditions):
     enable_mem_reuse: bool = True
     enable_cpu_mem_arena: bool = True
     enable_profiling: bool = False
-    profile_file_prefix: str = "ortpkg_profile_"
+    profile_file_prefix: str = "onnxruntime_profile_"
     optimized_model_filepath: str | Path = ""
     log_severity_level: int = -1
     log_verbosity_level: int = 0
@@ -178,13 +179,21 @@ def _check_entry(key: str, value: str) -> None:
 
 def check_session_options(options: SessionOptions) -> None:
     """Raises InvalidSessionOptionError for an option with a value that makes no sense."""
-    for key in ("intra_op_num_threads", "inter_op_num_threads"):
-        value = getattr(options, key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InvalidSessionOptionError(f"{key} is a number of threads, 0 or more, not {quoted(value)}", key=key)
-    _check_member(options, "graph_optimization_level", GraphOptimizationLevel)
-    _check_member(options, "execution_mode", ExecutionMode)
+    _check_severity(options.log_severity_level)
     check_limits(options.memory_limit_nbytes, options.timeout_s)
+
+
+def check_run_options(options: RunOptions) -> None:
+    """Raises InvalidSessionOptionError for an option with a value that makes no sense."""
+    _check_severity(options.log_severity_level)
+    check_limits(options.memory_limit_nbytes, options.timeout_s)
+
+
+def _check_severity(level: int) -> None:
+    if level not in _SEVERITIES:
+        raise InvalidSessionOptionError(
+            f"log_severity_level is a number from -1 to 4, not {level}", key="log_severity_level"
+        )
 
 
 def check_limits(memory_limit_nbytes: int | None, timeout_s: float | None) -> None:
@@ -193,13 +202,6 @@ def check_limits(memory_limit_nbytes: int | None, timeout_s: float | None) -> No
     for key, value in limits:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
             raise InvalidSessionOptionError(f"{key} is a positive number or None, not {quoted(value)}", key=key)
-
-
-def _check_member(options: SessionOptions, key: str, kind: type[IntEnum]) -> None:
-    value = getattr(options, key)
-    if value not in list(kind):
-        known = ", ".join(member.name for member in kind)
-        raise InvalidSessionOptionError(f"{key} is one of {known}, not {quoted(value)}", key=key)
 
 
 def _count(text: str) -> int:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-import os
-import time
 from abc import ABC
-from pathlib import Path
 
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.profiler import Profiler
-from ortpkg.errors import SessionError, quoted
+from ortpkg.errors import SessionError
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.session.isolated_session import IsolatedSession
 from ortpkg.session.node_args import ModelMetadata, NodeArg
@@ -96,18 +93,15 @@ class SessionAnswers(ABC):
         return 0 if self._profiler is None else self._profiler.origin_ns
 
     def end_profiling(self) -> str:
-        """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off."""
+        """Writes the profile (a Chrome trace) and returns its path; "" where profiling is off, or was ended before.
+
+        Raises SessionError where the file cannot be written.
+        """
         if isinstance(self._state, IsolatedSession):
             return self._state.end_profiling()
         if self._profiler is None:
             return ""
-        stamp = time.strftime("%Y-%m-%d_%H-%M-%S")
-        path = Path(f"{self._options.profile_file_prefix}{stamp}_{os.getpid()}.json")
-        try:
-            self._profiler.write(path)
-        except OSError as error:
-            raise SessionError(f"the profile cannot be written to {quoted(path)}: {error}") from error
-        return str(path)
+        return self._profiler.end(self._options.profile_file_prefix)
 
     def _check_open(self) -> None:
         if self._is_closed:

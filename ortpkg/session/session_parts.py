@@ -284,6 +284,8 @@ def effective_options(stated: SessionOptions | None) -> SessionOptions:
     if not isinstance(stated, SessionOptions | None):
         raise TypeError(f"sess_options are SessionOptions, not {type(stated).__name__}; name other arguments")
     options = copy.deepcopy(stated) if stated is not None else SessionOptions()
+    options.intra_op_num_threads = max(options.intra_op_num_threads, 0)
+    options.inter_op_num_threads = max(options.inter_op_num_threads, 0)
     shared = None if options.use_per_session_threads else global_thread_pool_sizes()
     if shared is not None:
         options.intra_op_num_threads, options.inter_op_num_threads = shared

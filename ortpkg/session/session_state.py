@@ -19,7 +19,7 @@ from ortpkg.engine.partition import Partition, PartitionResult
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.transformers import TransformLevel
-from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
+from ortpkg.errors import InvalidSessionOptionError, ModelFileError, SessionError, printable, quoted
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
 from ortpkg.graph.type_checks import verify_types
@@ -226,9 +226,13 @@ def _write_optimized_model(model: Model, options: SessionOptions, result: Partit
         raise InvalidSessionOptionError(
             f"{_OPTIMIZED_DATA_SIZE_ENTRY} is a number of bytes, not {quoted(size)}", key=_OPTIMIZED_DATA_SIZE_ENTRY
         )
-    save_model(
-        model, options.optimized_model_filepath, external_data=data_name or None, smallest_external_nbytes=int(size)
-    )
+    path = options.optimized_model_filepath
+    try:
+        save_model(model, path, external_data=data_name or None, smallest_external_nbytes=int(size))
+    except (ModelFileError, ValueError) as error:
+        raise InvalidSessionOptionError(
+            f"optimized_model_filepath: {printable(error)}", key="optimized_model_filepath"
+        ) from error
 
 
 def _thread_pool(options: SessionOptions) -> ThreadPoolExecutor | None:

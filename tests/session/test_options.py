@@ -25,17 +25,11 @@ def test_enums_have_the_values_of_onnxruntime(name: str) -> None:
     assert {member.name: int(member) for member in getattr(options_module, name)} == theirs
 
 
-@pytest.mark.parametrize(
-    ("name", "differing"),
-    [
-        ("SessionOptions", {"profile_file_prefix"}),
-        ("RunOptions", set()),
-    ],
-)
-def test_defaults_are_those_of_onnxruntime(name: str, differing: set[str]) -> None:
+@pytest.mark.parametrize("name", ["SessionOptions", "RunOptions"])
+def test_defaults_are_those_of_onnxruntime(name: str) -> None:
     ours, theirs = getattr(ortpkg, name)(), getattr(onnxruntime, name)()
     attributes = {each for each in dir(theirs) if not each.startswith("_") and not callable(getattr(theirs, each))}
-    assert {each for each in attributes if _plain(getattr(ours, each)) != _plain(getattr(theirs, each))} == differing
+    assert not {each for each in attributes if _plain(getattr(ours, each)) != _plain(getattr(theirs, each))}
 
 
 def test_an_arena_is_configured_by_default_as_onnxruntimes() -> None:
@@ -75,8 +69,7 @@ def test_entry_that_was_never_set_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("inter_op_num_threads", -1, "a number of threads, 0 or more, not '-1'"),
-        ("execution_mode", 7, "one of ORT_SEQUENTIAL, ORT_PARALLEL, not '7'"),
+        ("log_severity_level", 5, "log_severity_level is a number from -1 to 4, not 5"),
         ("timeout_s", 0, "timeout_s is a positive number or None, not '0'"),
     ],
 )
