@@ -34,10 +34,13 @@ class OrtpkgError(Exception):
     """Everything that ortpkg raises on purpose.
 
     An instance's class is a subclass, of the same name, of the one that was called: that one with onnxruntime's
-    exception for its ``code`` beside it. The exceptions of two statuses are no relatives, our classes often are.
+    exception for its ``code`` beside it, and the ``further`` ones. The exceptions of two statuses are no relatives, our
+    classes often are.
     """
 
     code: ClassVar[StatusCode] = StatusCode.FAIL
+    #: What else onnxruntime answers with in these situations.
+    further: ClassVar[tuple[type[Exception], ...]] = ()
     exit_code: ClassVar[ExitCode] = ExitCode.FINDINGS
 
     def __new__(cls, *args: Any, **details: Any) -> Self:  # noqa: ARG004 - details are __init__'s
@@ -57,7 +60,9 @@ def _with_exception_of_status(kind: type[Any]) -> Any:
     found = _classes_of_instances.get(kind)
     if found is None:
         names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
-        found = _classes_of_instances[kind] = type(kind.__name__, (kind, EXCEPTION_OF_STATUS[kind.code]), names)
+        found = _classes_of_instances[kind] = type(
+            kind.__name__, (kind, EXCEPTION_OF_STATUS[kind.code], *kind.further), names
+        )
     return found
 
 
@@ -81,6 +86,12 @@ class UnknownBackendError(UsageError):
     def __init__(self, message: str, *, backend: str) -> None:
         super().__init__(message)
         self.backend = backend
+
+
+class EpLibraryError(UsageError):
+    """A library of execution providers cannot be registered, or was not."""
+
+    further = (Fail,)
 
 
 class ProfileError(UsageError):
@@ -258,12 +269,24 @@ class ModelFileError(ModelError):
     """The model file, or a file with its external data, is missing, empty, truncated or not ONNX."""
 
     code = StatusCode.INVALID_PROTOBUF
+    further: ClassVar[tuple[type[Exception], ...]] = (InvalidArgument, Fail)
 
 
 class ModelNotFoundError(ModelFileError):
     """There is no model file at that path."""
 
     code = StatusCode.NO_SUCHFILE
+    further: ClassVar[tuple[type[Exception], ...]] = ()
+
+
+class ExternalDataNotFoundError(ModelNotFoundError):
+    """A file that a model names for its data is not there."""
+
+    further = (Fail,)
+
+
+class AdapterFileError(ModelFileError, RuntimeError):
+    """The file of a LoRA adapter is missing, damaged or none."""
 
 
 class InvalidGraphError(ModelError, InvalidArgument, Fail):
@@ -349,10 +372,11 @@ class SessionError(OrtpkgError):
     exit_code = ExitCode.MODEL
 
 
-class InvalidSessionOptionError(SessionError, RuntimeError, ValueError, Fail):
+class InvalidSessionOptionError(SessionError, RuntimeError, ValueError):
     """A session, run or provider option has a wrong value; ``key`` says which."""
 
     code = StatusCode.INVALID_ARGUMENT
+    further = (Fail,)
     exit_code = ExitCode.USAGE
 
     def __init__(self, message: str, *, key: str) -> None:
@@ -369,6 +393,7 @@ class InvalidFeedError(SessionError, RuntimeError, ValueError):
     """
 
     code = StatusCode.INVALID_ARGUMENT
+    further = (Fail,)  # of an input that is not bound
     exit_code = ExitCode.USAGE
 
     def __init__(self, message: str, *, name: str, expected: str = "", actual: str = "") -> None:

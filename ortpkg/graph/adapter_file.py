@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
+from ortpkg.errors import AdapterFileError, quoted
 from ortpkg.graph.file_replacement import replace_file
 from ortpkg.graph.types import ElementType, numpy_dtype
 
@@ -108,19 +108,19 @@ def _point(made: bytearray, slot: int) -> None:
 def read_adapter(path: Path) -> AdapterFile:
     """Reads the file; its tensors stay mapped.
 
-    Raises ModelNotFoundError where there is none, ModelFileError for one that is no adapter, or is damaged.
+    Raises AdapterFileError where there is none, and for a file that is no adapter, or is damaged.
     """
     try:
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError as error:
-        raise ModelNotFoundError(f"there is no adapter {quoted(path)}") from error
+        raise AdapterFileError(f"there is no adapter {quoted(path)}") from error
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"the adapter {quoted(path)} cannot be read: {quoted(error)}") from error
+        raise AdapterFileError(f"the adapter {quoted(path)} cannot be read: {quoted(error)}") from error
     try:
         return _Reader(content).read()
     except (struct.error, UnicodeDecodeError, ValueError, KeyError) as error:
-        raise ModelFileError(f"{quoted(path)} is no adapter, or is damaged: {quoted(error)}") from error
+        raise AdapterFileError(f"{quoted(path)} is no adapter, or is damaged: {quoted(error)}") from error
 
 
 class _Reader:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
 
-from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
+from ortpkg.errors import ExternalDataNotFoundError, ModelFileError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.graph.proto_text import entries_of
@@ -104,7 +104,7 @@ class ExternalDataFolder:
         try:
             reason = why_not_followed(path, self.folder, self._model, with_own_links=self._with_own_links)
         except (OSError, RuntimeError, ValueError) as error:
-            raise ModelNotFoundError(
+            raise ExternalDataNotFoundError(
                 f"{where} has its data in {quoted(location)}, which is not in {quoted(self.folder)}"
             ) from error
         if reason:

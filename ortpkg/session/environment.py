@@ -17,7 +17,7 @@ from typing import Any
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import CPU_EP, RELEASE_EPS
-from ortpkg.errors import ExecutionProviderError, ModelError, UsageError, quoted
+from ortpkg.errors import EpLibraryError, ModelError, UnknownExecutionProviderError, UsageError, quoted
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.plugins import Plugin, register_plugin, unregister_plugin
 from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
@@ -76,27 +76,30 @@ def register_execution_provider_library(registration_name: str, library_path: st
         registration_name: for :func:`unregister_execution_provider_library`.
         library_path: ``"package.module:factory"``, as an entry point would have it (docs/plugins.md).
 
-    Raises UsageError where the name is taken or the path is that of a native library, which needs onnxruntime itself;
-    ExecutionProviderError where the plug-in cannot be loaded.
+    Raises EpLibraryError where the name is taken or the path is that of a native library, which needs onnxruntime
+    itself; ExecutionProviderError where the plug-in cannot be loaded; TypeError for what is no text.
     """
-    module, colon, factory = str(library_path).partition(":")
+    for text in (registration_name, library_path):
+        if not isinstance(text, str):
+            raise TypeError(f"a registration is two texts, not {type(text).__name__}")
+    module, colon, factory = library_path.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module.split("."), *factory.split(".")]):
-        raise UsageError(
+        raise EpLibraryError(
             f"{quoted(library_path)} is no plug-in: ortpkg's are written in Python and named package.module:factory; "
             f"native libraries are loaded by onnxruntime only"
         )
     with _lock:
         if registration_name in _libraries:
-            raise UsageError(f"the name {quoted(registration_name)} is registered already")
-        _libraries[registration_name] = register_plugin(str(library_path))
+            raise EpLibraryError(f"the name {quoted(registration_name)} is registered already")
+        _libraries[registration_name] = register_plugin(library_path)
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
-    """Forgets a registered plug-in; sessions that have it keep it. UsageError for a name that was not registered."""
+    """Forgets a registered plug-in; sessions that have it keep it. EpLibraryError for another name."""
     with _lock:
         plugin = _libraries.pop(registration_name, None)
     if plugin is None:
-        raise UsageError(f"no execution provider library was registered as {quoted(registration_name)}")
+        raise EpLibraryError(f"no execution provider library was registered as {quoted(registration_name)}")
     unregister_plugin(plugin.name)
 
 
@@ -270,13 +273,16 @@ def create_and_register_allocator_v2(
     options: Mapping[str, str],  # noqa: ARG001 - onnxruntime's argument
     arena_cfg: OrtArenaCfg | None,
 ) -> None:
-    """:func:`create_and_register_allocator` for a provider. ExecutionProviderError for one without allocators."""
+    """:func:`create_and_register_allocator` for a provider.
+
+    Raises UnknownExecutionProviderError for one whose allocators sessions cannot share here: all but the CPU's.
+    """
     _check_allocator(provider_type, mem_info, arena_cfg)
 
 
 def _check_allocator(provider_type: str, mem_info: object, arena_cfg: object) -> None:
     if provider_type != CPU_EP:
-        raise ExecutionProviderError(
+        raise UnknownExecutionProviderError(
             f"{quoted(provider_type)} has no allocator that sessions could share", ep_name=provider_type
         )
     if not isinstance(mem_info, OrtMemoryInfo) or not isinstance(arena_cfg, OrtArenaCfg | None):

@@ -151,15 +151,18 @@ def check_all_are_fed(feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optio
 def check_output_names(names: Sequence[str] | None, outputs: Sequence[str]) -> list[int] | None:
     """Positions of ``names`` among ``outputs``, None where no names are given.
 
-    Raises UsageError for an unknown name, TypeError for one text instead of a list of names.
+    Raises UsageError for an unknown name, TypeError for one text instead of a list of names, or for what is no name.
     """
     if isinstance(names, str):
         raise TypeError(f"output_names is a list of names, such as [{quoted(names)}], not one text")
-    names = list(names or ())
+    given: list[Any] = list(names or ())
+    names = [name.decode(errors="replace") if isinstance(name, bytes) else name for name in given]
     if not names:
         return None
     positions = {name: position for position, name in enumerate(outputs)}
     for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"output_names is a list of names; {quoted(name)} is none")
         if name not in positions:
             raise UsageError(
                 f"the model has no output {quoted(name)}{did_you_mean(name, outputs)}; "

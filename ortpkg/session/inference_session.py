@@ -242,9 +242,12 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     ) -> None:
         """Runs in the background; ``callback(outputs, user_data, error)`` is called from another thread when done.
 
-        Raises InvalidFeedError at once where an input is missing. Whatever else is wrong, the callback is told.
+        Raises InvalidFeedError at once where an input is missing, TypeError where there is nothing to call. Whatever
+        else is wrong, the callback is told.
         """
         self._check_open()
+        if not callable(callback):
+            raise TypeError(f"callback is a function, not a {type(callback).__name__}")
         if type(input_feed) is dict:
             check_all_are_fed(input_feed, self._inputs, ())
         self._async_runs.submit(partial(self.run, output_names, input_feed, run_options), callback, user_data)

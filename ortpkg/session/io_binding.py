@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ortpkg.errors import InvalidFeedError, UsageError, quoted
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.session.node_args import NodeArg
-from ortpkg.session.ort_device import check_is_host
+from ortpkg.session.ort_device import OrtDevice, check_is_host
 from ortpkg.session.ort_value import OrtValue, array_at
 from ortpkg.session.ort_value_vector import OrtValueVector
 
@@ -78,12 +78,17 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Binds an output: to memory of the caller's, or (without ``buffer_ptr``) to whatever the run makes."""
-        check_is_host(device_type, device_id)
+        """Binds an output: to memory of the caller's, or (without ``buffer_ptr``) to whatever the run makes.
+
+        What the run makes lies in the memory of the CPU whatever ``device_type`` is asked for, as with onnxruntime's
+        package for the CPU. Raises UsageError for an unknown output or device, and for memory of another device.
+        """
         self._known_output(name)
         if buffer_ptr is None:
+            OrtDevice.make(device_type, device_id)
             self._outputs[name] = None
             return
+        check_is_host(device_type, device_id)
         if element_type is None or shape is None:
             raise UsageError(f"output {quoted(name)}: a buffer_ptr needs an element_type and a shape")
         self._outputs[name] = array_at(buffer_ptr, shape, element_type)

@@ -24,7 +24,7 @@ class AdapterFormat:
 
     @staticmethod
     def read_adapter(file_path: str | os.PathLike[str]) -> AdapterFormat:
-        """The adapter in a file. ModelFileError for a file that is missing or no adapter."""
+        """The adapter in a file. AdapterFileError for a file that is missing or no adapter."""
         read = read_adapter(Path(file_path))
         made = AdapterFormat()
         made._adapter_version, made._model_version = read.adapter_version, read.model_version
@@ -88,7 +88,7 @@ class LoraAdapter:
         self._parameters: Mapping[str, Tensor] = {}
 
     def Load(self, file_path: str | os.PathLike[str]) -> None:  # noqa: N802 - its name in onnxruntime
-        """Maps the file. ModelFileError for one that is missing or no adapter."""
+        """Maps the file. AdapterFileError for one that is missing or no adapter."""
         self._parameters = read_adapter(Path(file_path)).parameters
 
     @property

@@ -111,7 +111,7 @@ class ModelCompiler:
         Raises:
             SessionError: it exists already, or nothing could be compiled although ``ERROR_IF_NO_NODES_COMPILED`` is
                 set; no file is made then.
-            UsageError: no path, and the model comes from memory.
+            UsageError: the model's file is missing; no path, and the model comes from memory.
             ModelError, ExecutionProviderError: as for sessions.
         """
         output = Path(output_model_path) if output_model_path else self._source.default_output
@@ -159,6 +159,8 @@ class ModelCompiler:
             raise SessionError(f"the compiled model cannot be written: {printable(error)}") from error
 
     def _compile(self, output: Path, *, is_default: bool = False) -> None:
+        if self._source.path is not None and not self._source.path.exists():
+            raise UsageError(f"the model to compile is missing: {quoted(self._source.path)}")
         options = copy.deepcopy(self._options)
         options.add_session_config_entry(CONTEXT_ENABLE, "1")
         # A path that is named names the binary, too.

@@ -187,8 +187,13 @@ class OptionAdditions(KnownAttributesOnly):
         self._providers.append((devices[0].ep_name, devices, _texts(provider_options)))
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
-        """Lets a policy choose the device, where no execution provider is named or added."""
-        self._policy = OrtExecutionProviderDevicePolicy(policy)
+        """Lets a policy choose the device, where no execution provider is named or added. TypeError for no policy."""
+        try:
+            self._policy = OrtExecutionProviderDevicePolicy(policy)
+        except ValueError:
+            raise TypeError(
+                f"a policy is one of {', '.join(OrtExecutionProviderDevicePolicy.__members__)}, not {quoted(policy)}"
+            ) from None
 
     def set_provider_selection_policy_delegate(self, delegate: PolicyDelegate) -> None:
         """Lets a function choose: ``delegate(ep_devices, model_metadata, runtime_metadata, max_selections)``.

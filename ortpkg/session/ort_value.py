@@ -40,8 +40,13 @@ class OrtValue:
         device_id: int = 0,
         vendor_id: int = -1,  # noqa: ARG003 - the CPU's is any
     ) -> OrtValue:
-        """Wraps ``array``, which must outlive the OrtValue unchanged; only one that is not contiguous is copied."""
+        """Wraps ``array``, which must outlive the OrtValue unchanged; only one that is not contiguous is copied.
+
+        Raises UsageError for what is no array or scalar of numpy's, and for another device than the CPU.
+        """
         check_is_host(device_type, device_id)
+        if not isinstance(array, np.ndarray | np.generic):
+            raise UsageError(f"an OrtValue is made of an array of numpy's, not of a {type(array).__name__}")
         return cls(_contiguous(_checked(np.asarray(array))))
 
     @classmethod

@@ -8,7 +8,7 @@ that. A backend or EP devices named beside are ortpkg's own: there every mistake
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,8 @@ from ortpkg.session.provider_list import (
 )
 
 _ARGUMENTS = ("providers", "provider_options")
+#: onnxruntime takes one of these in a session.
+_NOT_TOGETHER = frozenset({"TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,9 @@ def _from_options(options: SessionOptions, request: ProviderRequest, model: Mode
 def _without_absent(request: ProviderRequest) -> ProviderRequest:
     """The request with each provider once, its options beside it, and without those that are not here."""
     kept: dict[str, Mapping[str, str]] = {}
-    for stated, options in normalized_providers(request.providers or (), request.provider_options):
+    stated_providers = normalized_providers(request.providers or (), request.provider_options)
+    _check_go_together({resolve_ep_name(stated) for stated, _ in stated_providers})
+    for stated, options in stated_providers:
         name = resolve_ep_name(stated)
         if name in kept:
             warn_caller(f"execution provider {quoted(stated)} is named twice")
@@ -164,6 +168,11 @@ def _without_absent(request: ProviderRequest) -> ProviderRequest:
         else:
             kept[name] = options
     return replace(request, providers=list(kept.items()) or [CPU_EP], provider_options=None)
+
+
+def _check_go_together(names: Set[str]) -> None:
+    if names >= _NOT_TOGETHER:
+        raise _wrong("providers", f"{' and '.join(sorted(_NOT_TOGETHER))} cannot be in one session; name one of them")
 
 
 def normalized_providers(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import ModelFileError, ModelNotFoundError, UsageError
+from ortpkg.errors import AdapterFileError, UsageError
 
 _TENSORS: dict[str, Any] = {
     "a": np.arange(10, dtype=np.float32).reshape(5, 2),
@@ -59,11 +59,11 @@ def test_scalars_and_texts_are_refused(array: Any) -> None:
 
 
 def test_a_file_that_is_missing_or_no_adapter(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFoundError, match="there is no adapter"):
+    with pytest.raises(AdapterFileError, match="there is no adapter"):
         ortpkg.AdapterFormat.read_adapter(tmp_path / "none")
     for content in (b"", b"short", b"\x08\0\0\0NOPE" + bytes(40)):
         (tmp_path / "bad").write_bytes(content)
-        with pytest.raises(ModelFileError):
+        with pytest.raises(AdapterFileError):
             ortpkg.LoraAdapter().Load(tmp_path / "bad")
 
 
@@ -78,6 +78,6 @@ def test_damage_is_one_error_or_another_adapter(tmp_path: Path) -> None:
         path.write_bytes(damaged[: chance.randrange(len(damaged))] if number % 4 == 0 else damaged)
         try:
             ortpkg.AdapterFormat.read_adapter(path)
-        except ModelFileError:
+        except AdapterFileError:
             refused += 1
     assert refused > 200

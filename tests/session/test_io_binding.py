@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import onnxruntime
 import pytest
 
+import ortpkg
 from ortpkg.errors import InvalidFeedError, UsageError
 from ortpkg.session.ort_value import OrtValue
-from tests.session.conftest import session_of
+from tests.session.conftest import model_of, session_of
 
 TEXT = "g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(x) }"
 X = np.array([1, -2], np.float32)
@@ -50,10 +54,25 @@ def test_unknown_names_and_devices_are_refused() -> None:
             binding.bind_cpu_input("q", X)
         with pytest.raises(UsageError, match="no output 'q'"):
             binding.bind_output("q")
+        with pytest.raises(UsageError, match="there is no device 'toaster'"):
+            binding.bind_output("y", "toaster")
         with pytest.raises(UsageError, match="values lie on device 'cpu'; 'cuda', id 0 is not supported"):
-            binding.bind_output("y", "cuda")
+            binding.bind_output("y", "cuda", 0, np.float32, [2], X.ctypes.data)
         with pytest.raises(UsageError, match="no output is bound"):
             session.run_with_iobinding(binding)
+
+
+@pytest.mark.parametrize("ort", [ortpkg, onnxruntime], ids=["ortpkg", "onnxruntime"])
+def test_an_output_for_a_device_that_is_not_here_lies_in_the_memory_of_the_cpu(ort: Any) -> None:
+    """Programs for GPUs that run on a machine without one."""
+    session = ort.InferenceSession(model_of(TEXT).SerializeToString(), providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("y", "cuda", 0)
+    session.run_with_iobinding(binding)
+    (found,) = binding.get_outputs()
+    assert found.device_name() == "cpu"
+    np.testing.assert_array_equal(found.numpy(), binding.copy_outputs_to_cpu()[0])
 
 
 def test_ort_value_describes_itself() -> None:
