@@ -346,6 +346,8 @@ def run_error(error: BaseException, instruction: Instruction) -> OrtpkgError:
             f"{where} failed: out of memory: {printable(error)}", limit="memory", node_name=instruction.node_name
         )
     said = printable(error) or type(error).__name__
+    if not isinstance(error, Exception) or isinstance(error, KeyError):  # whose texts alone say nothing
+        said = f"{type(error).__name__}: {said}"
     return RunError(f"{where} failed: {said}", node_name=instruction.node_name)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ortpkg.engine.foreign_results import ForeignResults
 from ortpkg.engine.output_checks import Fits, is_value, shown_type, shown_value, value_check
 from ortpkg.engine.pending import Pending, PendingValue, begun
 from ortpkg.errors import EpContextError, InvalidGraphError, quoted
@@ -67,14 +68,22 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
     context_node = _context_node(body)
     with_shape = is_strict or kernel.is_foreign or context_node is not None
     checks = [value_check(body.type_of(name), with_shape=with_shape) or is_value for name in body.outputs]
+    foreign = ForeignResults(kernel.provider, body.outputs) if kernel.is_foreign else None
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         if is_strict:
             _check_inputs(body, inputs)
+        handed = getattr(context, "handed", ())
         returned = begun(kernel.compute_info.compute(state, inputs, context))
-        return returned.then(checked) if isinstance(returned, Pending) else checked(returned)
+        if foreign is None:
+            return returned.then(checked) if isinstance(returned, Pending) else checked(returned)
 
-    def checked(returned: Sequence[Any]) -> Value:
+        def taken(results: Sequence[Any]) -> Value:
+            return foreign.taken(checked(results), inputs, handed)
+
+        return returned.then(taken) if isinstance(returned, Pending) else taken(returned)
+
+    def checked(returned: Sequence[Any]) -> tuple[Value, ...]:
         outputs = _as_outputs(kernel, returned)
         for at, fits in enumerate(checks):
             value = outputs[at]

@@ -19,7 +19,7 @@ from ortpkg.engine.fused_kernel import FusedKernel
 from ortpkg.engine.kernel_lookup import no_kernel
 from ortpkg.engine.partition import Partition, PartitionResult, constants_of
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
-from ortpkg.engine.provider_answers import answers_of, capabilities_of, guard, is_foreign
+from ortpkg.engine.provider_answers import answers_of, capabilities_of, guard, is_foreign, verify_callable
 from ortpkg.engine.transformers.insert_cast import widen_nodes, widenable_nodes, widened_types
 from ortpkg.errors import CompileError, ExecutionProviderError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Node
@@ -34,7 +34,7 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.providers.node_indices import verify_indices
+from ortpkg.providers.node_indices import verified_indices
 from ortpkg.providers.partition_body import partition_body
 
 _log = logging.getLogger(__name__)
@@ -164,9 +164,8 @@ class _Partitioner:
             return set()
         viewer = GraphViewer(self._graph, topological_order(self._graph))
         with guard(provider, "say which nodes it runs"):
-            wanted = set(provider.nodes_for_float32(viewer, lambda node: widened_types(self._types_of(node))))
-            verify_indices(provider.name, "nodes_for_float32", wanted, self._graph)
-        return candidates & wanted
+            wanted = provider.nodes_for_float32(viewer, lambda node: widened_types(self._types_of(node)))
+            return candidates.intersection(verified_indices(provider.name, "nodes_for_float32", wanted, self._graph))
 
     def _types_of(self, node: Node) -> Mapping[str, ElementType]:
         return constraint_types(self._graph, node)
@@ -255,6 +254,7 @@ class _Partitioner:
             with guard(provider, "compile"):
                 answers = list(provider.compile(fused))
             compute_infos = answers_of(NodeComputeInfo, answers, provider, "compile")
+            verify_callable(provider, compute_infos)
         except OrtpkgError:
             raise
         except Exception as error:

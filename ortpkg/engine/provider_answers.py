@@ -8,14 +8,21 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelInfo
-from ortpkg.providers.execution_provider import Allocator, ComputeCapability, ExecutionProvider, GraphViewer
+from ortpkg.providers.execution_provider import (
+    Allocator,
+    ComputeCapability,
+    ExecutionProvider,
+    GraphViewer,
+    MetaDef,
+    NodeComputeInfo,
+)
 from ortpkg.providers.foreign_code import foreign_code
-from ortpkg.providers.node_indices import verify_indices
+from ortpkg.providers.node_indices import verified_indices
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS
 
 _log = logging.getLogger(__name__)
@@ -31,8 +38,26 @@ def capabilities_of(
             ComputeCapability, list(provider.get_capability(viewer, types_of)), provider, "get_capability"
         )
         for capability in found:
-            verify_indices(provider.name, "get_capability", capability.node_indices, viewer.graph)
+            verified_indices(provider.name, "get_capability", capability.node_indices, viewer.graph)
+            if capability.meta_def is not None:
+                _verify_meta(provider, capability.meta_def)
     return found
+
+
+def _verify_meta(provider: ExecutionProvider, meta: object) -> None:
+    """Raises ExecutionProviderError for what no node can be called, or be connected by."""
+    name: object = getattr(meta, "name", "")
+    borders: list[Any] = [getattr(meta, "inputs", None), getattr(meta, "outputs", None)]
+    are_names = all(
+        isinstance(each, list | tuple) and all(isinstance(value, str) for value in each) for each in borders
+    )
+    if not isinstance(meta, MetaDef) or not isinstance(name, str) or not name or not are_names:
+        wrong = f"{quoted(meta)} where a MetaDef with a name, and tuples of names as inputs and outputs, belongs"
+    elif any(len(set(each)) < len(each) for each in borders):
+        wrong = f"a MetaDef {quoted(meta.name)} that has the same input or output twice"
+    else:
+        return
+    raise ExecutionProviderError(f"{provider.name}: get_capability returned {wrong}", ep_name=provider.name)
 
 
 def allocator_of(provider: ExecutionProvider) -> Allocator:
@@ -72,6 +97,17 @@ def answers_of(kind: type[_T], answers: Sequence[Any], provider: ExecutionProvid
                 ep_name=provider.name,
             )
     return list(answers)
+
+
+def verify_callable(provider: ExecutionProvider, compute_infos: Sequence[NodeComputeInfo]) -> None:
+    """Raises ExecutionProviderError for one that cannot be called, before anybody counts on it."""
+    for info in compute_infos:
+        for name in ("compute", "create_state", "release_state"):
+            if not callable(getattr(info, name)):
+                raise ExecutionProviderError(
+                    f"{provider.name}: compile returned a NodeComputeInfo whose {name} is no function",
+                    ep_name=provider.name,
+                )
 
 
 def guard(provider: ExecutionProvider, doing: str) -> AbstractContextManager[None]:

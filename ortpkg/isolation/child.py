@@ -107,12 +107,19 @@ def _converse(
 
 
 def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: int) -> bool:
-    """Waits for the child's output, at most ``timeout_s``; True as soon as the child holds more than the limit."""
-    from ortpkg.isolation.resident_memory import resident_nbytes  # ctypes takes as long as a selection
+    """Waits for the child's output, at most ``timeout_s``; True as soon as it holds more than the limit.
+
+    What it has started counts, too, where the system tells.
+    """
+    from ortpkg.isolation.resident_memory import (  # ctypes takes as long as a selection
+        DescendantMemory,
+        resident_nbytes,
+    )
 
     deadline_s = time.monotonic() + timeout_s
+    beside = DescendantMemory(pid)
     while output.is_alive() and (left_s := deadline_s - time.monotonic()) > 0:
-        if resident_nbytes(pid) > limit_nbytes:
+        if resident_nbytes(pid) + beside.nbytes() > limit_nbytes:
             return True
         output.join(min(_MEMORY_POLL_S, left_s))
     return False

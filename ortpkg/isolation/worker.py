@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from ortpkg.isolation.process import end_process, exit_reason, last_words, start_process
-from ortpkg.isolation.resident_memory import resident_nbytes
+from ortpkg.isolation.resident_memory import DescendantMemory, resident_nbytes
 
 #: A frame: the length of its JSON, the JSON, and the bytes of the buffers that it tells of.
 _LENGTH = struct.Struct("<Q")
@@ -67,6 +67,7 @@ class Worker:
         self._child = start_process("ortpkg.isolation.worker_main", function)
         assert self._child.stdout is not None
         self._replies = os.fdopen(self._child.stdout.fileno(), "rb", closefd=False)
+        self._beside = DescendantMemory(self._child.pid)
         self._made_in = os.getpid()
         self._calls = threading.Lock()
         self._ends = threading.Lock()
@@ -89,8 +90,8 @@ class Worker:
         return self._made_in == os.getpid() and not self._reason and self._child.poll() is None
 
     def resident_nbytes(self) -> int:
-        """Memory that it holds now; 0 where the system does not say."""
-        return resident_nbytes(self._child.pid)
+        """Memory that it holds now, and on Linux what it has started; 0 where the system does not say."""
+        return resident_nbytes(self._child.pid) + self._beside.nbytes()
 
     def call(self, request: Message) -> Message:
         """The handler's reply.

@@ -27,7 +27,12 @@ from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.context_form import ContextForm
 from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
-from ortpkg.providers.ep_context_descriptor import ContextDescriptor, ContextMismatch, find_mismatch
+from ortpkg.providers.ep_context_descriptor import (
+    ContextDescriptor,
+    ContextMismatch,
+    find_mismatch,
+    verify_descriptor,
+)
 from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.ep_context_match import check_context_entry
 from ortpkg.providers.ep_context_parts import checked_parts
@@ -43,7 +48,7 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.first_load import ContextLoader, load_in_child_first
-from ortpkg.providers.node_indices import verify_indices
+from ortpkg.providers.node_indices import verified_indices
 from ortpkg.providers.partition_digests import partition_digests
 from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_subgraphs
 
@@ -225,9 +230,8 @@ class CompilingProvider(ExecutionProvider):
     def _named_nodes(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> frozenset[int]:
-        named = frozenset(self.supported_nodes(viewer, types_of))
-        verify_indices(self.name, "supported_nodes", named, viewer.graph)
-        return named
+        named = self.supported_nodes(viewer, types_of)
+        return frozenset(verified_indices(self.name, "supported_nodes", named, viewer.graph))
 
     def _is_own_context(self, node: Node) -> bool:
         if not is_ep_context(node) or node.execution_provider:
@@ -316,7 +320,7 @@ class CompilingProvider(ExecutionProvider):
     ) -> None:
         try:
             parts = self._parts_of(compiled, fused)
-        except Exception as error:  # noqa: BLE001 - a session that cannot be kept is a session all the same
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a session that cannot be kept is one all the same
             _log.warning("what %s compiled cannot be kept: %s", self.name, _first_line(error))
             return
         entry = ContextEntry(name=fused.node.name, descriptor=descriptor, parts=parts, arity=_arity(fused))
@@ -373,7 +377,13 @@ class CompilingProvider(ExecutionProvider):
     def _describe(self, fused: FusedNode) -> ContextDescriptor:
         """What a context of the partition made here and now depends on."""
         graph_digest, weights_digest = partition_digests(fused.body)
-        return replace(self.describe_environment(), graph_digest=graph_digest, weights_digest=weights_digest)
+        return replace(self._environment(), graph_digest=graph_digest, weights_digest=weights_digest)
+
+    def _environment(self) -> ContextDescriptor:
+        """What the provider says; TypeError where that describes nothing."""
+        found = self.describe_environment()
+        verify_descriptor(found, self.name)
+        return found
 
     def _cache_descriptor(self, fused: FusedNode) -> ContextDescriptor:
         """The same, with what the session's options change: contexts that a model names load whatever these say."""
@@ -383,8 +393,17 @@ class CompilingProvider(ExecutionProvider):
 
     def _import(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
         if self.first_loader is not None:
-            load_in_child_first(entry, self.describe_environment(), self.first_loader, fused)
-        return self.import_context(entry, fused)
+            load_in_child_first(entry, self._environment(), self.first_loader, fused)
+        loaded = self.import_context(entry, fused)
+        if not _computes(loaded):
+            raise EpContextError(
+                f"{self.name} cannot load the context of partition {quoted(entry.name)}: import_context returned "
+                f"{type(loaded).__name__}, which has no compute()",
+                ep_name=self.name,
+                source=entry.descriptor.ep,
+                partition_name=entry.name,
+            )
+        return loaded
 
     def _load(
         self, context_node: Node, fused: FusedNode, reader: EpContextReader
@@ -395,7 +414,7 @@ class CompilingProvider(ExecutionProvider):
         entry = self.complete_context(reader.find_entry(attributes, name), context_node)
         check_context_entry(entry, context_node, attributes, ep_name=self.name)
         try:
-            mismatch = self.find_mismatch(entry.descriptor, self.describe_environment())
+            mismatch = self.find_mismatch(entry.descriptor, self._environment())
         except OrtpkgError:
             raise
         except (Exception, SystemExit) as error:
@@ -423,14 +442,6 @@ class CompilingProvider(ExecutionProvider):
                 source=attributes.source,
                 partition_name=name,
             ) from error
-        if not _computes(compiled):
-            raise EpContextError(
-                f"{self.name} cannot load the context of partition {quoted(name)}: import_context returned "
-                f"{type(compiled).__name__}, which has no compute()",
-                ep_name=self.name,
-                source=attributes.source,
-                partition_name=name,
-            )
         return entry, _as_fused(compiled, context_node, fused.body)
 
 

@@ -52,6 +52,8 @@ _INTERVAL_S = 0.05
 #: What replace_file writes to: of an entry's two files, of a session that was kept (``cached_sessions``), of a refusal.
 _TEMPORARY = re.compile(r"\.([0-9a-f]{40})\.(bin|json|session|session\.onnx|refusal)\.[0-9a-f]+")
 _LOCKED = frozenset({"bin", "json"})
+#: Whatever the umask says: a folder that any user may write to is not read.
+_FOLDER_MODE = 0o755
 #: Nobody writes at a file for so long: one of gigabytes, and one of what is written without a lock, which is small.
 _OLD_S, _OLD_SMALL_S = 86_400.0, 600.0
 
@@ -215,7 +217,7 @@ class EpContextCache:
         """
         held = FileLock(self.directory / f"{context_key(descriptor)}.lock")
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
             is_held = _acquire(held, descriptor, limit_s, check_cancelled)
         except (OSError, NotImplementedError) as error:
             _log.warning("the cache of contexts cannot be locked: %s", error)

@@ -98,6 +98,22 @@ def find_mismatch(
     return None
 
 
+def verify_descriptor(found: object, ep_name: str) -> None:
+    """Raises TypeError for what an execution provider says of its environment, and what cannot be compared later."""
+    if not isinstance(found, ContextDescriptor):
+        raise TypeError(f"describe_environment returned {type(found).__name__} where a ContextDescriptor belongs")
+    options: Any = found.options
+    if not isinstance(options, Mapping):
+        raise TypeError(f"describe_environment: options are {type(options).__name__} where a mapping of texts belongs")
+    said = {each.name: getattr(found, each.name) for each in fields(ContextDescriptor) if each.name != "options"}
+    said |= {f"option {quoted(key)}": value if isinstance(key, str) else key for key, value in options.items()}
+    for name, value in said.items():
+        if not isinstance(value, str):
+            raise TypeError(f"describe_environment: {name} is {type(value).__name__} where a text belongs")
+    if found.ep != ep_name:
+        raise TypeError(f"describe_environment: ep is {quoted(found.ep)} where {quoted(ep_name)} belongs")
+
+
 def descriptor_from_json(document: object) -> ContextDescriptor:
     """Reads what :meth:`ContextDescriptor.to_json` wrote; unknown keys are ignored.
 

@@ -5,14 +5,18 @@ Source: the EPContext design's table of session options. Keys are ONNX Runtime's
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.errors import InvalidSessionOptionError, SessionError, quoted
+from ortpkg.providers.cache_owner import foreign_writers
 from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory
 from ortpkg.providers.mapped_context import MappedContext
+
+_log = logging.getLogger(__name__)
 
 CONTEXT_ENABLE = "ep.context_enable"
 CONTEXT_FILE_PATH = "ep.context_file_path"
@@ -136,6 +140,8 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
         model_path=model_path,
         cache=context_cache_of(entries),
     )
+    if why := refused_cache(entries):
+        _log.warning("%s", why)
     if options.enable:
         _check_output(options)
     return options
@@ -185,11 +191,26 @@ def _check_external_initializers(output: Path, path: Path) -> None:
 
 
 def context_cache_of(entries: Mapping[str, str]) -> EpContextCache | None:
-    """Where a session with these config entries keeps what it compiles; None for nowhere."""
+    """Where a session with these config entries keeps what it compiles; None for nowhere, and where others may write.
+
+    A context is code: one that another user can put there would run with this one's rights.
+    """
+    folder = _cache_folder(entries)
+    return None if folder is None or foreign_writers(folder) else EpContextCache(folder)
+
+
+def refused_cache(entries: Mapping[str, str]) -> str:
+    """Why the cache of contexts that these config entries name is not used; "" where it is, or none is named."""
+    folder = _cache_folder(entries)
+    why = "" if folder is None else foreign_writers(folder)
+    return f"the cache of contexts {quoted(folder)} is not used: {why}" if why else ""
+
+
+def _cache_folder(entries: Mapping[str, str]) -> Path | None:
     value = entries.get(CONTEXT_CACHE, "")
     if value in ("", "0"):
         return None
-    return EpContextCache(context_cache_directory() if value == "1" else Path(value))
+    return context_cache_directory() if value == "1" else Path(value)
 
 
 def _is_for_onnxruntime(entries: Mapping[str, str]) -> bool:

@@ -20,7 +20,7 @@ from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
 from ortpkg.providers.ep_context_options import EpContextOptions
 from ortpkg.providers.graph_engine import GraphEngine
-from ortpkg.providers.session_settings import SessionSettings
+from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 
 __all__ = [
     "Allocator",
@@ -138,11 +138,16 @@ class ExecutionProvider:
         backend: what provides it here: "embedded", "openvino", "onnxruntime", a plug-in's name; "" where not known yet.
         is_requested: whether the caller asked for it; the embedded CPU provider joins every session unasked.
         computes_natively: whether what it fuses is computed by a native library with threads of its own.
+        obeyed_settings: session options (attributes, keys of config entries) that a plug-in obeys by itself; the log
+            names those that are set and that nobody obeys.
+        session_settings: what the session's options say, as far as it is not their default.
     """
 
     backend: str = ""
     is_requested: bool = True
     computes_natively: bool = False
+    obeyed_settings: Collection[str] = ()
+    session_settings: SessionSettings = NO_SETTINGS
 
     def __init__(self, name: str, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None):
         self.name = name
@@ -211,7 +216,8 @@ class ExecutionProvider:
         return None
 
     def use_session_settings(self, settings: SessionSettings) -> None:
-        """Told once, before anything is asked: what the session's options say to who compiles. Default: no matter."""
+        """Told once, before anything is asked: what the session's options say. Default: it is remembered."""
+        self.session_settings = settings
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
         """Where the backend really runs the fused node of that name; empty: all of it on this provider's device."""

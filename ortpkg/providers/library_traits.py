@@ -59,7 +59,7 @@ class LibraryTraits:
         known = self.session_values
         values = () if known is None else (each for each in settings.values if each not in known | OBEYED_BY_SESSION)
         entries = () if self.takes_session_entries else settings.entries
-        return (*values, *entries, *settings.unknown_entries)
+        return (*values, *entries, *settings.other_entries)
 
     def unknown_operators(self, message: str) -> frozenset[Operator]:
         """Operators that the library says it lacks; empty where it says no such thing."""

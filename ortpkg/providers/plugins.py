@@ -229,6 +229,11 @@ class PluginEpFactory(EpFactory):
                 f"{self.plugin} must make an ExecutionProvider, not {quoted(type(made).__name__)}",
                 ep_name=self.ep_name,
             )
+        if made.name != self.ep_name:
+            raise ExecutionProviderError(
+                f"{self.plugin} must make an ExecutionProvider of its own name, not {quoted(made.name)}",
+                ep_name=self.ep_name,
+            )
         return made
 
     def _offers(self, hardware: Sequence[HardwareDevice]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ library understands (``LibraryTraits``); what does not apply there is said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -71,12 +71,12 @@ class SessionSettings:
     Attributes:
         values: attribute of onnxruntime's session options → number, flag, text, or the name of an enumeration's member.
         entries: config entries, for onnxruntime's own ones above.
-        unknown_entries: keys of config entries that nobody here reads, neither the session nor a library.
+        other_entries: config entries that neither the session nor a library reads: those of a plug-in, or nobody's.
     """
 
     values: Mapping[str, int | bool | str] = field(default_factory=lambda: MappingProxyType({}))
     entries: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    unknown_entries: tuple[str, ...] = ()
+    other_entries: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __bool__(self) -> bool:
         return bool(self.values or self.entries)
@@ -87,8 +87,20 @@ class SessionSettings:
         values = {f"session.{key}": str(value) for key, value in self.values.items() if key in _COMPILING_VALUES}
         return values | {key: value for key, value in self.entries.items() if key in COMPILING_ENTRIES}
 
+    def only(self, names: Collection[str]) -> SessionSettings:
+        """What of it has one of these names: attributes of the session's options, keys of config entries."""
+        return SessionSettings(
+            values={name: value for name, value in self.values.items() if name in names},
+            entries={key: text for key, text in self.entries.items() if key in names},
+            other_entries={key: text for key, text in self.other_entries.items() if key in names},
+        )
+
     def to_json(self) -> dict[str, Any]:
-        return {"values": dict(self.values), "entries": dict(self.entries)}
+        return {
+            "values": dict(self.values),
+            "entries": dict(self.entries),
+            "other_entries": dict(self.other_entries),
+        }
 
 
 NO_SETTINGS = SessionSettings()
@@ -96,4 +108,6 @@ NO_SETTINGS = SessionSettings()
 
 def settings_from_json(document: Mapping[str, Any]) -> SessionSettings:
     """What :meth:`SessionSettings.to_json` wrote, in a child process of ours."""
-    return SessionSettings(values=document["values"], entries=document["entries"])
+    return SessionSettings(
+        values=document["values"], entries=document["entries"], other_entries=document["other_entries"]
+    )

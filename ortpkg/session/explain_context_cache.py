@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import InvalidSessionOptionError
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.ep_context_cache import CacheOutcome
-from ortpkg.providers.ep_context_options import CONTEXT_CACHE, EXTERNAL_DATA_FOLDER
+from ortpkg.providers.ep_context_options import CONTEXT_CACHE, EXTERNAL_DATA_FOLDER, refused_cache
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.provider_list import create_execution_providers, register_execution_providers
 from ortpkg.session.session_state import create_session_state
@@ -37,11 +38,13 @@ class CacheQuestion:
 def explain_context_cache(question: CacheQuestion) -> list[CacheOutcome] | None:
     """One outcome per partition that the session would compile or find; None where its EP compiles nothing.
 
-    Raises what making a session raises.
+    Raises what making a session raises, and InvalidSessionOptionError for a cache that sessions do not use.
     """
     options = SessionOptions()
     for key, value in {**question.entries, CONTEXT_CACHE: question.cache}.items():
         options.add_session_config_entry(key, value)
+    if why := refused_cache(options.config_entries):
+        raise InvalidSessionOptionError(why, key=CONTEXT_CACHE)
     devices = [(question.ep_device, question.provider_options)]
     created = create_execution_providers(None, None, devices, None)
     model = load_model(question.model, external_data_folder=question.entries.get(EXTERNAL_DATA_FOLDER) or None)

@@ -54,7 +54,7 @@ def native_settings(options: SessionOptions) -> SessionSettings:
     return SessionSettings(
         values=values,
         entries={key: value for key, value in entries.items() if key in _PASSED_ENTRIES},
-        unknown_entries=tuple(key for key in entries if key not in _PASSED_ENTRIES and not _is_own(key)),
+        other_entries={key: value for key, value in entries.items() if key not in _PASSED_ENTRIES and not _is_own(key)},
     )
 
 

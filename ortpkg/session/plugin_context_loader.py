@@ -18,17 +18,22 @@ from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
 from ortpkg.providers.native_execution_provider import native_model
 from ortpkg.providers.plugins import ENTRY_POINT_GROUP, Plugin, PluginEpFactory, plugin_fingerprint, tries_first
+from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 
 _FUNCTION = "ortpkg.session.plugin_context_worker:open_plugin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginContextLoader:
-    """ContextLoader of a plug-in's provider that was made for these devices with these options."""
+    """ContextLoader of a plug-in's provider that was made for these devices with these options.
+
+    ``settings``: what of the session's options the plug-in obeys.
+    """
 
     plugin: Plugin
     ep_devices: Sequence[EpDevice]
     options: Mapping[str, str]
+    settings: SessionSettings = NO_SETTINGS
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
@@ -59,7 +64,11 @@ class PluginContextLoader:
         return (Message(header={"action": "run"}),)
 
     def _made_for(self) -> Mapping[str, Any]:
-        return {"devices": [ep_device_to_json(each) for each in self.ep_devices], "options": dict(self.options)}
+        return {
+            "devices": [ep_device_to_json(each) for each in self.ep_devices],
+            "options": dict(self.options),
+            "settings": self.settings.to_json(),
+        }
 
 
 def guard_first_loads(

@@ -23,6 +23,7 @@ from ortpkg.providers.ep_context_descriptor import descriptor_from_json
 from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.plugin_probe import load
+from ortpkg.providers.session_settings import settings_from_json
 from ortpkg.session.lent_engine import SessionGraphEngine
 from ortpkg.session.options import SessionOptions
 
@@ -31,11 +32,17 @@ _MOST_TRIAL_NBYTES = 256 << 20
 
 
 def open_plugin(
-    group: str, name: str, value: str, devices: Sequence[Mapping[str, Any]], options: Mapping[str, str]
+    group: str,
+    name: str,
+    value: str,
+    devices: Sequence[Mapping[str, Any]],
+    options: Mapping[str, str],
+    settings: Mapping[str, Any],
 ) -> Callable[[Message], Message]:
     """The worker's handler. The plug-in is imported here, and its provider made."""
     provider = load(group, name, value).create([ep_device_from_json(each) for each in devices], dict(options))
     provider.graph_engine = SessionGraphEngine(SessionOptions())
+    provider.use_session_settings(settings_from_json(settings))
     return _Server(provider).answer
 
 

@@ -203,6 +203,7 @@ def _created(
         make = BridgedExecutionProvider if is_bridge else NativeExecutionProvider
         return make(factory.ep_name, library, ep_devices=devices, options=options)
     provider = factory.create(devices, options)
-    provider.backend = provider.backend or factory.backend
+    if isinstance(factory, PluginEpFactory) or not provider.backend:
+        provider.backend = factory.backend  # as it was checked: what a plug-in computes is held against its word
     guard_first_loads(provider, factory, devices, options)
     return provider

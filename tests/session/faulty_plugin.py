@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -107,6 +108,12 @@ def _eat() -> None:
     del hoard
 
 
+def _eat_beside() -> None:
+    """What eats is another process, which this one waits for."""
+    program = "import time; hoard = bytearray(b'1') * 2_000_000_000; time.sleep(60)"
+    subprocess.run([sys.executable, "-c", program], check=False)
+
+
 def _raise() -> None:
     raise KeyError("no such thing")
 
@@ -123,6 +130,7 @@ _HARM: Mapping[str, Callable[[], object]] = {
     "print": lambda: os.write(1, b"NOISE\n" * 100_000),
     "raise": _raise,
     "eat": _eat,
+    "eat beside": _eat_beside,
     "fork": _fork,
     "twice": lambda: None,
 }

@@ -114,7 +114,7 @@ def test_one_that_ends_its_process_while_a_session_is_made(
     ("fault", "said"),
     [
         ("run:abort", f"in which {_PLUGIN}.* ran the model is no more: it was ended by SIGABRT"),
-        ("run:sys.exit", "node 'Square' .* failed: licence expired"),
+        ("run:sys.exit", "node 'Square' .* failed: SystemExit: licence expired"),
     ],
 )
 def test_one_that_ends_its_process_in_a_run(monkeypatch: pytest.MonkeyPatch, fault: str, said: str) -> None:
@@ -171,9 +171,10 @@ def test_a_run_that_hangs_is_ended_by_its_caller(monkeypatch: pytest.MonkeyPatch
 
 
 @linux_only
-@pytest.mark.parametrize("place", ["compile", "run"])
-def test_one_that_eats_memory_is_ended_at_the_limit(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    monkeypatch.setenv("FAULT", f"{place}:eat")
+@pytest.mark.parametrize("fault", ["compile:eat", "run:eat", "compile:eat beside", "run:eat beside"])
+def test_one_that_eats_memory_is_ended_at_the_limit(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """In its own process, or in one that it starts."""
+    monkeypatch.setenv("FAULT", fault)
     with pytest.raises(LimitExceededError, match=r"memory limit of 300,000,000 bytes") as caught:
         isolated(memory_limit_nbytes=300_000_000).run(None, {"x": BAD})
     assert caught.value.limit == "memory"
