@@ -11,14 +11,14 @@ import os
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
+from ortpkg.api.output_file import write_output
 from ortpkg.authoring.npy_header import read_npy_header, why_unreadable
 from ortpkg.errors import UsageError, quoted, unquoted
 
@@ -111,9 +111,7 @@ def _read_array(file: IO[bytes], name: str, file_nbytes: int) -> Array:
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     """Writes arrays into one npz file that ``numpy.load`` reads without unpickling.
 
-    A new file, or one that replaces another, appears whole or not at all, with the permissions of the file that it
-    replaces or those that the process gives new files. A symbolic link is followed; what is no regular file (a device,
-    a pipe) is written to.
+    The file appears whole or not at all, see :func:`~ortpkg.api.output_file.write_output`.
 
     Texts become fixed-width unicode. The tensors of a sequence are written one by one, as ``name.0``, ``name.1``, ...
 
@@ -121,18 +119,7 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     """
     written = {name: array for output, value in arrays.items() for name, array in _storable(output, value)}
     try:
-        real = Path(os.path.realpath(path))
-        try:
-            mode: int | None = real.stat().st_mode
-        except FileNotFoundError:
-            mode = None
-        if mode is not None and not stat.S_ISREG(mode):
-            with real.open("wb") as file:
-                _write_zip(_Stream(file), written)
-        else:
-            if mode is not None and not os.access(real, os.W_OK):
-                raise PermissionError("it is read-only")
-            _replace(real, written, mode)
+        write_output(path, lambda file: _write_zip(file if _is_regular(file) else _Stream(file), written))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(f"cannot write {quoted(path)}: {unquoted(reason)}") from error
@@ -145,22 +132,8 @@ def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def _replace(path: Path, arrays: Mapping[str, Array], mode: int | None) -> None:
-    temporary = path.with_name(f".ortpkg-{uuid4().hex}.tmp")
-    # Mode 666 less the umask is what programs give new files; temporary files of the library are for the owner alone.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            _write_zip(file, arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            temporary.chmod(stat.S_IMODE(mode))
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+def _is_regular(file: IO[bytes]) -> bool:
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
 
 
 class _Stream:

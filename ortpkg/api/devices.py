@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Collection
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
+from ortpkg.api.output_file import write_output
 from ortpkg.devices.machine_probe import probe, with_free_memory
 from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_json
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
@@ -54,16 +53,9 @@ def software_versions() -> dict[str, str]:
 
 def write_profile(profile: MachineProfile, path: Path) -> None:
     """Writes a profile in one step, replacing a file that is there. ProfileError where that is not possible."""
-    temporary = ""
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(dump_document(profile_to_json(profile)))
-        Path(temporary).chmod(0o644)
-        os.replace(temporary, path)  # noqa: PTH105 - the mkstemp name is a string already
+        write_output(path, lambda file: file.write(dump_document(profile_to_json(profile))))
     except (OSError, ValueError) as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         reason = getattr(error, "strerror", None) or error
         raise ProfileError(f"the profile cannot be written to {quoted(path)}: {reason}", file=path) from error
 

@@ -15,7 +15,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.given_inputs import parse_sizes
-from ortpkg.cli.output_files import OutputKind, verify_replaceable
+from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_picture
 from ortpkg.cli.parameters import (
     ComponentOption,
     DeviceOption,
@@ -94,6 +94,7 @@ def command(
     memory_limit: MemoryLimitOption = None,
     dimensions: DimensionsOption = None,
     svg: SvgOption = None,
+    overwrite: OverwriteFileOption = False,
     record: RecordOption = True,
     trust: TrustOption = False,
     as_json: JsonOption = False,
@@ -120,7 +121,7 @@ def command(
     if svg is not None and not svg.parent.is_dir():
         raise UsageError(f"--svg {quoted(svg)}: there is no directory {quoted(svg.parent)}")
     if svg is not None:
-        verify_replaceable(svg, "--svg", OutputKind.PICTURE)
+        verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     with opened(chosen_package(package, output)) as info, _progress(output) as on_step:
         report = bench(ModelPackage.of(info, trust=trust), wishes, plan, on_step=on_step, on_note=output.note)
     return _tell(report, output, svg)
@@ -308,7 +309,4 @@ def _write_svg(path: Path, report: BenchReport) -> None:
     plan = report.plan
     subtitle = f"{plan.threads} threads for every backend, {plan.rounds} rounds, each candidate in a process of its own"
     picture = bench_svg(report.results, title=f"{report.package_name}: time of one run", subtitle=subtitle)
-    try:
-        path.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {quoted(path)}: {error.strerror}") from error
+    write_picture(path, "--svg", picture)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.api.devices import THIS_MACHINE, profile_of_this_machine, write_profile
-from ortpkg.cli.output_files import OutputKind, verify_replaceable
+from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Column, Output, nbytes_text
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
@@ -31,6 +31,7 @@ def command(
     export: Annotated[
         str | None, typer.Option("--export", metavar="FILE", help="Write a machine profile; - is standard output.")
     ] = None,
+    overwrite: OverwriteFileOption = False,
     list_profiles: Annotated[bool, typer.Option("--list-profiles", help="Name the built-in machine profiles.")] = False,
     facts: Annotated[bool, typer.Option("--facts", help="Every fact of every device, and who says so.")] = False,
     as_json: JsonOption = False,
@@ -41,6 +42,8 @@ def command(
         return _print_profiles(output)
     if profile is not None and ep:
         raise UsageError("--ep asks this machine; a profile says itself what its execution providers offer")
+    if export not in (None, "-"):
+        verify_output(Path(export), "--export", OutputKind.PROFILE, overwrite=overwrite)
     shown = profile_of_this_machine(_profile_name(export), eps=ep or ()) if profile is None else read_profile(profile)
     if export is not None:
         return _export(shown, export, output)
@@ -59,7 +62,6 @@ def _export(profile: MachineProfile, target: str, output: Output) -> int:
     if target == "-":
         output.document(profile_to_json(profile))
         return ExitCode.DONE
-    verify_replaceable(Path(target), "--export", OutputKind.PROFILE)
     write_profile(profile, Path(target))
     output.note(f"wrote {target}: look through it before you give it away; ortpkg select PKG --profile {target}")
     return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""Outputs that a command writes again at each call: they replace what such a command wrote, and nothing else."""
+"""Files that a command writes beside what it prints: their endings, ``--overwrite``, and how they come into being."""
 
 from __future__ import annotations
 
@@ -6,30 +6,68 @@ import zipfile
 from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from ortpkg.api.output_file import write_output
 from ortpkg.errors import UsageError, quoted
 
 _MOST_LOOKED_AT = 1 << 16
 
+OverwriteFileOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the file where it is there already and such a command wrote it.")
+]
+
 
 class OutputKind(Enum):
-    """What a command writes, in words."""
+    """What a command writes, in words, and the ending of such a file."""
 
-    ARRAYS = "an npz file"
-    PICTURE = "an SVG picture"
-    PROFILE = "a machine profile"
+    ARRAYS = ("an npz file", ".npz")
+    PICTURE = ("an SVG picture", ".svg")
+    PROFILE = ("a machine profile", ".json")
+
+    @property
+    def text(self) -> str:
+        """E.g. "an npz file"."""
+        return self.value[0]
+
+    @property
+    def ending(self) -> str:
+        """E.g. ".npz"."""
+        return self.value[1]
 
 
-def verify_replaceable(path: Path, flag: str, kind: OutputKind) -> None:
-    """Raises UsageError where ``path`` holds something that is no such output: it is somebody's, and stays."""
+def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -> None:
+    """Asked before the work is done: whether the file may be written. Devices, such as /dev/null, may be always.
+
+    Raises UsageError for an ending that is not that of its kind, for a file that is there already where nobody asked to
+    replace it, and for one that is no such output, which is somebody's own.
+    """
     try:
-        is_kind = not path.exists() or _is_of(path, kind)
+        is_there, is_device = path.exists() or path.is_symlink(), path.is_char_device() or path.is_fifo()
     except OSError:
         return  # writing there says why it cannot
-    if not is_kind:
+    if is_device:
+        return
+    if path.suffix.lower() != kind.ending:
+        raise UsageError(f"{flag} {quoted(path)}: it would be {kind.text}, whose name ends with {kind.ending}")
+    if not is_there:
+        return
+    if not overwrite:
+        raise UsageError(f"{flag} {quoted(path)} exists already; --overwrite replaces it, or name another file")
+    if not _is_of(path, kind):
         raise UsageError(
-            f"{flag} {quoted(path)} is there already and is not {kind.value}: name another file, or delete it first"
+            f"{flag} {quoted(path)} exists already and is not {kind.text}: name another file, or delete it first"
         )
+
+
+def write_picture(path: Path, flag: str, svg: str) -> None:
+    """Writes an SVG picture, whole or not at all. UsageError where that is not possible."""
+    try:
+        write_output(path, lambda file: file.write(svg.encode()))
+    except OSError as error:
+        raise UsageError(f"{flag} {quoted(path)} cannot be written: {error.strerror or error}") from error
 
 
 def verify_reads_no(path: Path, flag: str, read: Iterable[Path]) -> None:
@@ -44,7 +82,7 @@ def verify_reads_no(path: Path, flag: str, read: Iterable[Path]) -> None:
 
 def _is_of(path: Path, kind: OutputKind) -> bool:
     if not path.is_file():
-        return path.is_char_device()  # such as /dev/null
+        return not path.exists()  # a link that leads nowhere
     if path.stat().st_size == 0:
         return True
     if kind is OutputKind.ARRAYS:

@@ -11,7 +11,7 @@ import typer
 
 from ortpkg.authoring.opening import is_packed, package_folder
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.output_files import OutputKind, verify_replaceable
+from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_picture
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.plan_costs import copies_json, policies_json, print_memories, print_policies
 from ortpkg.cli.rendering import Column, Output, nbytes_text
@@ -72,6 +72,7 @@ def command(
         str | None, typer.Option("--costs", metavar="FILE", help="With --partition cost: what things cost, as JSON.")
     ] = None,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")] = None,
+    overwrite: OverwriteFileOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show how a model would run: who runs which nodes, in which order, with which kernels, in which memory."""
@@ -79,7 +80,7 @@ def command(
     options = _session_options(level, dimensions or [])
     _choose_policy(options, policy, costs)
     if svg is not None:
-        verify_replaceable(svg, "--svg", OutputKind.PICTURE)
+        verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     model = chosen_package(model, output)
     with (
         package_folder(model) if is_packed(model) else nullcontext(model) as place,
@@ -181,10 +182,7 @@ def _best_of_package(
 def _draw(graph: GraphPlan, path: Path, title: str, output: Output) -> None:
     from ortpkg.session.memory_timeline import memory_timeline_svg  # only where a picture is asked for
 
-    try:
-        path.write_text(memory_timeline_svg(graph, f"{title}: memory pattern"), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"the timeline cannot be written to {quoted(path)}: {error.strerror}") from error
+    write_picture(path, "--svg", memory_timeline_svg(graph, f"{title}: memory pattern"))
     output.note(f"wrote {path}")
 
 

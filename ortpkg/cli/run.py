@@ -17,7 +17,7 @@ from ortpkg.cli.completion import complete_input
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
 from ortpkg.cli.interruptible import interruptible
-from ortpkg.cli.output_files import OutputKind, verify_reads_no, verify_replaceable
+from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, verify_reads_no
 from ortpkg.cli.parameters import (
     BackendOption,
     CompatOption,
@@ -138,6 +138,7 @@ def command(
     dimensions: DimensionsOption = None,
     resize: ResizeOption = False,
     output: OutputOption = None,
+    overwrite: OverwriteFileOption = False,
     device: DeviceOption = None,
     ep: EpOption = None,
     provider_option: ProviderOptionsOption = None,
@@ -166,7 +167,7 @@ def command(
     given = GivenInputs(inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize)
     shown = Output(is_json=as_json)
     if output is not None:
-        verify_replaceable(output, "--output", OutputKind.ARRAYS)
+        verify_output(output, "--output", OutputKind.ARRAYS, overwrite=overwrite)
         verify_reads_no(output, "--output", (Path(text.rpartition("=")[2]) for text in given.files))
     root = chosen_package(package, shown)
     wishes: dict[str, Any] = {"variant": variant, "device": device, "ep": ep, "backend": backend, "policy": policy}

@@ -1,4 +1,4 @@
-"""Commands replace their own outputs, and nothing that somebody else keeps under that name."""
+"""Commands replace their own outputs where --overwrite says so, and never what somebody else keeps there."""
 
 from __future__ import annotations
 
@@ -9,32 +9,55 @@ import pytest
 from tests.cli.conftest import DIGITS, RunCommand
 
 MODEL = DIGITS / "models/classifier/cpu-fp32/model.onnx"
-COMMANDS: dict[str, list[str | Path]] = {
-    "run": ["run", DIGITS, "--backend", "embedded", "-o"],
-    "plan": ["plan", MODEL, "--svg"],
-    "bench": ["bench", DIGITS, "--variant", "cpu-fp32", "--backend", "embedded", "--repeat", "1", "--rounds", "1"],
-    "devices": ["devices", "--export"],
+BENCH: list[str | Path] = ["bench", DIGITS, "--variant", "cpu-fp32", "--backend", "embedded"]
+BENCH += ["--repeat", "1", "--rounds", "1"]
+#: Name → the command, whose last option takes a file, and the ending of that file.
+COMMANDS: dict[str, tuple[list[str | Path], str]] = {
+    "run": (["run", DIGITS, "--backend", "embedded", "-o"], ".npz"),
+    "plan": (["plan", MODEL, "--svg"], ".svg"),
+    "bench": ([*BENCH, "--svg"], ".svg"),
+    "devices": (["devices", "--export"], ".json"),
 }
-COMMANDS["bench"] += ["--svg"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_file_that_is_there_is_replaced_only_where_asked_for(name: str, ortpkg: RunCommand, tmp_path: Path) -> None:
+    words, ending = COMMANDS[name]
+    path = tmp_path / f"output{ending}"
+    done = ortpkg(*words, path)
+    assert done.code == 0, done.err
+    assert path.stat().st_size > 100
+    old = path.stat().st_ino
+    done = ortpkg(*words, path)
+    assert (done.code, path.stat().st_ino) == (2, old)
+    assert "exists already; --overwrite replaces it, or name another file" in done.err
+    assert ortpkg(*words, path, "--overwrite").code == 0
+    assert path.stat().st_ino != old, "a file that somebody has open is not changed"
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_file_that_is_no_such_output_stays(name: str, ortpkg: RunCommand, tmp_path: Path) -> None:
-    for other, content in {"model.onnx": MODEL.read_bytes(), "package.ortpkg": _packed(ortpkg, tmp_path)}.items():
-        path = tmp_path / other
-        path.write_bytes(content)
-        done = ortpkg(*COMMANDS[name], path)
-        assert (done.code, path.read_bytes() == content) == (2, True), done.err
-        assert "is there already and is not" in done.err
+    words, ending = COMMANDS[name]
+    path = tmp_path / f"mine{ending}"
+    content = MODEL.read_bytes()
+    path.write_bytes(content)
+    done = ortpkg(*words, path, "--overwrite")
+    assert (done.code, path.read_bytes() == content) == (2, True), done.err
+    assert "exists already and is not" in done.err
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_the_command_wrote_is_written_anew(name: str, ortpkg: RunCommand, tmp_path: Path) -> None:
-    path = tmp_path / "output"
-    for _ in range(2):
-        done = ortpkg(*COMMANDS[name], path)
-        assert done.code == 0, done.err
-    assert path.stat().st_size > 100
+def test_another_ending_than_that_of_its_kind_is_refused(name: str, ortpkg: RunCommand, tmp_path: Path) -> None:
+    words, ending = COMMANDS[name]
+    done = ortpkg(*words, tmp_path / "out.txt")
+    assert (done.code, list(tmp_path.iterdir())) == (2, [])
+    assert f"whose name ends with {ending}" in done.err
+
+
+def test_a_device_is_written_to(ortpkg: RunCommand) -> None:
+    for name in ("run", "plan", "devices"):
+        assert ortpkg(*COMMANDS[name][0], "/dev/null").code == 0
 
 
 def test_the_inputs_of_a_run_stay(ortpkg: RunCommand, tmp_path: Path) -> None:
@@ -42,14 +65,7 @@ def test_the_inputs_of_a_run_stay(ortpkg: RunCommand, tmp_path: Path) -> None:
     inputs = tmp_path / "inputs.npz"
     assert ortpkg("run", MODEL, "--random", "--backend", "embedded", "-o", inputs).code == 0
     content = inputs.read_bytes()
-    done = ortpkg("run", MODEL, "--input", f"image={inputs}", "--backend", "embedded", "-o", inputs)
+    done = ortpkg("run", MODEL, "--input", f"image={inputs}", "--backend", "embedded", "-o", inputs, "--overwrite")
 
     assert (done.code, inputs.read_bytes() == content) == (2, True)
     assert "would replace what the command reads" in done.err
-
-
-def _packed(ortpkg: RunCommand, folder: Path) -> bytes:
-    assert ortpkg("pack", DIGITS, "-o", folder / "digits.ortpkg").code == 0
-    content = (folder / "digits.ortpkg").read_bytes()
-    (folder / "digits.ortpkg").unlink()
-    return content

@@ -88,7 +88,7 @@ def test_a_peak_of_unknown_sizes_is_not_called_zero(ortpkg: RunCommand, tmp_path
         (("--dim", "batch"), "--dim takes NAME=SIZE"),
         (("--dim", "batch=-1"), "--dim takes NAME=SIZE"),
         (("--variant", "a"), "is a model, not a package"),
-        (("--svg", "/nonexistent/plan.svg"), "the timeline cannot be written"),
+        (("--svg", "/nonexistent/plan.svg"), "'/nonexistent/plan.svg' cannot be written"),
     ],
 )
 def test_usage_errors_say_what_would_be_right(
