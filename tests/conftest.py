@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import pytest
 
 #: What was benchmarked or put into quarantine on a developer's machine must not decide what tests see.
 os.environ["ORTPKG_STATE_DIR"] = str(Path(tempfile.gettempdir()) / f"ortpkg-tests-no-records-{os.getpid()}")
@@ -22,3 +25,16 @@ for _name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
 #: which takes longer than what the test is about.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+@pytest.fixture(scope="session")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache directory in which stands what the backends of this machine answered.
+
+    For copies: a process with a new cache asks them again, which takes longer than most of what such a process is for.
+    """
+    folder = tmp_path_factory.mktemp("answers")
+    environment = {**os.environ, "ORTPKG_CACHE_DIR": str(folder), "ORTPKG_PROBE_TIMEOUT": "300"}
+    words = [sys.executable, "-m", "ortpkg", "devices", "--json"]
+    subprocess.run(words, env=environment, cwd=Path(__file__).parents[1], capture_output=True, check=True)
+    return folder

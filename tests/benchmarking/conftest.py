@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,21 +62,41 @@ class CommandLine:
         return Done(code=done.returncode, out=done.stdout, err=done.stderr)
 
 
-def command_line(folder: Path) -> CommandLine:
-    """With the faulty plug-in installed, and caches and records below ``folder``."""
-    plugins = folder / "plugins"
-    information = plugins / "faulty-1.0.dist-info"
+LineMaker = Callable[[Path], CommandLine]
+
+
+@pytest.fixture(scope="session")
+def command_line(tmp_path_factory: pytest.TempPathFactory, answers: Path) -> LineMaker:
+    """Makes a command line with the faulty plug-in installed, and caches and records below a folder.
+
+    What the plug-in and the other backends answered is copied to it with the plug-in's files, whose times are the same.
+    """
+    first = tmp_path_factory.mktemp("faulty")
+    information = first / "plugins" / "faulty-1.0.dist-info"
     information.mkdir(parents=True)
-    shutil.copy(HERE / "faulty_ep.py", plugins / "faulty_ep.py")
+    shutil.copy(HERE / "faulty_ep.py", first / "plugins" / "faulty_ep.py")
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text(
         f"[ortpkg.execution_providers]\n{FAULTY_EP} = faulty_ep:FaultyFactory\n"
     )
+    shutil.copytree(answers, first / "cache")
+    asked = _line_below(first)("devices", "--ep", FAULTY_EP, ORTPKG_PROBE_TIMEOUT="300")
+    assert asked.code == 0, asked.err
+
+    def make(folder: Path) -> CommandLine:
+        shutil.copytree(first / "plugins", folder / "plugins")
+        shutil.copytree(first / "cache", folder / "cache")
+        return _line_below(folder)
+
+    return make
+
+
+def _line_below(folder: Path) -> CommandLine:
     root = str(Path(ortpkg.__file__).parents[1])
     return CommandLine(
         environment={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(plugins), root]),
+            "PYTHONPATH": os.pathsep.join([str(folder / "plugins"), root]),
             "ORTPKG_STATE_DIR": str(folder / "state"),
             "ORTPKG_CACHE_DIR": str(folder / "cache"),
         }

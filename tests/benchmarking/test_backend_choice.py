@@ -16,7 +16,7 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.selection.machine import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, device_key
-from tests.benchmarking.conftest import DIGITS, command_line
+from tests.benchmarking.conftest import DIGITS, LineMaker
 
 pytest.importorskip("onnxruntime")
 
@@ -110,7 +110,7 @@ def test_a_record_of_another_version_or_machine_is_ignored(digits: Path, change:
     assert _chosen(digits) == "onnxruntime"
 
 
-def test_the_command_line_says_why(digits: Path, tmp_path: Path) -> None:
+def test_the_command_line_says_why(digits: Path, tmp_path: Path, command_line: LineMaker) -> None:
     line = command_line(tmp_path / "line")
     assert line("bench", digits, "--rounds", "1", "--repeat", "3").code == 0
 

@@ -25,20 +25,21 @@ from ortpkg.benchmarking import child_worker, measure
 from ortpkg.benchmarking.candidate import Candidate, thread_options
 from ortpkg.benchmarking.measure import Outcome, Plan, Workload, measure_candidates, run_once
 from ortpkg.benchmarking.records import load_records
+from ortpkg.cli.app import run as run_command_line
 from ortpkg.cli.bench import _tell
 from ortpkg.cli.rendering import Output
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.selection.machine import this_machine
-from tests.benchmarking.conftest import DIGITS, CommandLine, add_samples, command_line, scale_model
+from tests.benchmarking.conftest import DIGITS, CommandLine, LineMaker, add_samples, scale_model
 
 _QUICK = Plan(rounds=1, repeat=3, duration_s=0.0)
 _EMBEDDED = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> CommandLine:
+def run(tmp_path: Path, command_line: LineMaker) -> CommandLine:
     return command_line(tmp_path / "line")
 
 
@@ -461,12 +462,12 @@ def test_a_home_that_cannot_be_written_costs_the_record_only(
     ],
 )
 def test_says_what_is_wrong_with_the_command_line(
-    run: CommandLine, scale_package: Path, options: tuple[object, ...], said: str
+    scale_package: Path, capsys: pytest.CaptureFixture[str], options: tuple[object, ...], said: str
 ) -> None:
-    done = run("bench", scale_package, *options)
-    assert done.code == 2
-    assert said in done.err
-    assert "Traceback" not in done.err
+    assert run_command_line(["bench", str(scale_package), *map(str, options)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Traceback" not in told
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
 from ortpkg.package.samples import Tolerance
 from ortpkg.selection.measurements import QuarantineCause
 from ortpkg.selection.verdict import ReasonCode
-from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, add_samples, command_line, scale_model
+from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, LineMaker, add_samples, scale_model
 
 _EMBEDDED = EpDevice(ep_name="CPUExecutionProvider", device=None, backend="embedded")
 _ONE = np.ones((1, 3), np.float32)
@@ -100,7 +100,7 @@ class Tried:
 
 
 @pytest.fixture
-def tried(tmp_path: Path) -> Tried:
+def tried(tmp_path: Path, command_line: LineMaker) -> Tried:
     model = scale_model(tmp_path / "m.onnx")
     faulty = ortpkg.NewVariant(model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": "abort"})
     root = tmp_path / "two.ortpackage"
@@ -157,7 +157,9 @@ def test_run_with_a_canary_takes_the_next_best_and_says_why(tried: Tried) -> Non
 
 
 @pytest.mark.parametrize(("fault", "limit"), [("hang", ("--timeout", "8s")), ("memory", ("--memory-limit", "400MB"))])
-def test_a_canary_keeps_to_the_limits_of_the_run(tmp_path: Path, fault: str, limit: tuple[str, str]) -> None:
+def test_a_canary_keeps_to_the_limits_of_the_run(
+    tmp_path: Path, command_line: LineMaker, fault: str, limit: tuple[str, str]
+) -> None:
     model = scale_model(tmp_path / "m.onnx")
     faulty = ortpkg.NewVariant(model=model, name="npu", ep=FAULTY_EP, device="cpu", provider_options={"fault": fault})
     root = tmp_path / "one.ortpackage"

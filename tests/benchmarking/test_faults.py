@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ortpkg
-from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, add_samples, command_line, scale_model
+from tests.benchmarking.conftest import FAULTY_EP, CommandLine, Done, LineMaker, add_samples, scale_model
 
 #: Fault → how its measurement must end.
 _OUTCOMES = {
@@ -41,7 +41,7 @@ class Benched:
 
 
 @pytest.fixture(scope="module")
-def benched(tmp_path_factory: pytest.TempPathFactory) -> Benched:
+def benched(tmp_path_factory: pytest.TempPathFactory, command_line: LineMaker) -> Benched:
     folder = tmp_path_factory.mktemp("faults")
     model = scale_model(folder / "double.onnx")
     variants = [
