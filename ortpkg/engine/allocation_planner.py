@@ -1,4 +1,4 @@
-"""The allocation plan: for each value, where its buffer comes from and how long it lives. Pure integers.
+"""The allocation plan: for each value, where its buffer comes from and how long it lives. Integers and expressions.
 
 Second of the three planning layers. It walks the execution order once, counting uses down. An output starts with one
 count for its producer, which is released right after that node, plus one per use; inputs, weights and outer values have
@@ -15,6 +15,7 @@ from enum import Enum
 
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, NodeStep, OrtDevice
 from ortpkg.errors import PlanVerificationError
+from ortpkg.shapes.expressions import Size
 
 _PERMANENT = sys.maxsize
 
@@ -27,22 +28,6 @@ class AllocKind(Enum):
     PRE_EXISTING = "pre_existing"
     ALLOCATE_STATICALLY = "allocate_statically"
     ALLOCATE_OUTPUT = "allocate_output"
-
-
-@dataclass(frozen=True, slots=True)
-class ByteSize:
-    """The size of a tensor in bytes: ``nbytes`` times the product of its symbolic dimensions.
-
-    Two values with equal sizes fit into each other's buffer, whatever the symbols turn out to be.
-    """
-
-    nbytes: int
-    symbols: tuple[str, ...] = ()
-
-    @property
-    def is_static(self) -> bool:
-        """Whether the size is known before a run."""
-        return not self.symbols
 
 
 class ProgramCounter:
@@ -104,14 +89,16 @@ class AllocPlanPerValue:
         location: the device.
         reused_buffer: the value whose buffer it lies in; itself unless ``alloc_kind`` is REUSE.
         program_counter: the value's own lifetime.
-        size: None where unknown, or where the kernel brings its own memory: never shared by size nor laid out.
+        size: in bytes; None where unknown, or where the kernel brings its own memory: never shared by size nor laid
+            out. Values whose sizes are equal expressions fit into each other's buffer, whatever the symbols turn out
+            to be.
     """
 
     alloc_kind: AllocKind
     location: OrtDevice
     reused_buffer: int
     program_counter: ProgramCounter
-    size: ByteSize | None
+    size: Size | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +120,7 @@ class AllocationPlan:
 
 def plan_allocations(
     plan: ExecutionPlan,
-    sizes: Sequence[ByteSize | None],
+    sizes: Sequence[Size | None],
     *,
     enable_reuse: bool = True,
     enable_reuse_by_size: bool = True,
@@ -183,7 +170,7 @@ class _Planner:
     def __init__(
         self,
         plan: ExecutionPlan,
-        sizes: Sequence[ByteSize | None],
+        sizes: Sequence[Size | None],
         *,
         enable_reuse: bool,
         takes_dead_buffers: bool,
@@ -199,11 +186,11 @@ class _Planner:
         self._kinds: list[AllocKind] = [AllocKind.ALLOCATE] * count
         self._owners = list(range(count))
         self._members = [1] * count
-        self._sizes: list[ByteSize | None] = list(sizes)
+        self._sizes: list[Size | None] = list(sizes)
         self._lifetimes = [ProgramCounter() for _ in range(count)]
         self._remaining = list(self._counts)
         self._buffers: dict[int, ProgramCounter] = {}
-        self._free: dict[tuple[OrtDevice, ByteSize], list[int]] = {}
+        self._free: dict[tuple[OrtDevice, Size], list[int]] = {}
         self._outputs = frozenset(plan.outputs)
 
     def plan(self) -> AllocationPlan:

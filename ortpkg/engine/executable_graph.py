@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -15,14 +15,13 @@ from ortpkg.engine.memories import Memories
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.run_gate import RunGate
-from ortpkg.engine.workspace import Workspace, WorkspacePool
+from ortpkg.engine.size_classes import SizeClassPlanner
+from ortpkg.engine.workspace import PatternEntry, Workspace, WorkspacePool
+from ortpkg.errors import LimitExceededError
 from ortpkg.kernels.op_kernel import Compute, Value
 
 #: Runs all instructions of a frame.
 Execute = Callable[[Sequence[Instruction], ExecutionFrame], None]
-
-#: The signature under which a pattern made at initialization is kept: it serves every run.
-STATIC_SIGNATURE = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class ExecutableGraph:
         pool: memory patterns and workspaces; None where the graph runs on plain allocation.
         gate: entered by each run; None for sub-graphs, whose runs are parts of others.
         entry: the gate as a context manager, of no effect where there is none.
-        traces_runs: whether the first run of a new signature is traced for a pattern (dynamic shapes).
+        size_classes: what lays out patterns for the sizes that runs bring; None where one pattern serves every run.
         no_views: what a frame without a workspace has for views.
         memories: those of the session; ``allocate_block`` and ``copy_within`` are of their allocators.
     """
@@ -58,7 +57,7 @@ class ExecutableGraph:
         subgraphs: Mapping[tuple[int, str], Subgraph],
         execute: Execute,
         pool: WorkspacePool | None = None,
-        traces_runs: bool = False,
+        size_classes: SizeClassPlanner | None = None,
         gate: RunGate | None = None,
         memories: Memories | None = None,
     ) -> None:
@@ -66,7 +65,7 @@ class ExecutableGraph:
         self.allocation = allocation
         self.subgraphs = subgraphs
         self.pool = pool
-        self.traces_runs = traces_runs
+        self.size_classes = size_classes
         self.gate = gate
         self.entry: AbstractContextManager[None] = nullcontext() if gate is None else gate
         self.no_views = empty_views(len(plan.values))
@@ -107,41 +106,61 @@ class ExecutableGraph:
                 values[index] = value
         for index, value in zip(self.plan.outer_values, outer, strict=True):
             values[index] = value
-        signature = self._signature(feeds)
-        workspace = self._take_workspace(signature, control)
-        tracer = self._tracer() if workspace is None else None
+        sizes = () if self.size_classes is None else self.size_classes.sizes_of(feeds)
+        entry = self._find_patterns(sizes)
+        workspace = None if entry is None else self._take_workspace(entry, control)
+        tracer = self._tracer(sizes) if entry is None else None
         frame = ExecutionFrame(self, values, control, workspace=workspace, tracer=tracer)
         try:
             with np.errstate(all="ignore"):
                 self._execute(self.instructions, frame)
-            if tracer is not None and self.pool is not None:
-                self.pool.add_pattern(signature, tracer.generate_patterns())
+            if tracer is not None and sizes is not None:
+                self._plan_class(sizes, tracer.sizes())
             return frame.fetch_all(outputs)
         finally:
             frame.close()
-            if workspace is not None and self.pool is not None:
+            if workspace is not None and entry is not None and self.pool is not None:
                 control.discharge(workspace.nbytes)
-                self.pool.give_back(signature, workspace)
+                self.pool.give_back(entry, workspace)
 
     def initial_values(self) -> list[Value]:
         """The values of a run that has not begun: constants, and None for all others."""
         return self._template.copy()
 
-    def _signature(self, feeds: Sequence[Value]) -> Hashable:
-        if not self.traces_runs:
-            return STATIC_SIGNATURE
-        return tuple((feed.shape, feed.dtype.num) if isinstance(feed, np.ndarray) else None for feed in feeds)
-
-    def _take_workspace(self, signature: Hashable, control: RunControl) -> Workspace | None:
-        """A workspace, its bytes counted before they are allocated; None where there is no pattern."""
-        patterns = None if self.pool is None else self.pool.patterns_of(signature)
-        if self.pool is None or patterns is None:
+    def _find_patterns(self, sizes: Sequence[int] | None) -> PatternEntry | None:
+        """The patterns for a run of these sizes, made where they are not known; None where there are none, or a run
+        must be traced first.
+        """
+        if self.pool is None or sizes is None:
             return None
-        control.charge(patterns.peak_size)
-        return self.pool.take(signature, patterns)
+        entry = self.pool.find(sizes)
+        if entry is None and self.size_classes is not None and self.size_classes.is_complete:
+            return self._plan_class(sizes)
+        return entry
 
-    def _tracer(self) -> OrtValuePatternPlanner | None:
-        return OrtValuePatternPlanner(self.plan, self.allocation) if self.traces_runs and self.pool else None
+    def _plan_class(self, sizes: Sequence[int], traced: Mapping[int, int] | None = None) -> PatternEntry:
+        assert self.pool is not None
+        assert self.size_classes is not None
+        return self.pool.add(*self.size_classes.plan_class(sizes, self.pool.classes, traced))
+
+    def _take_workspace(self, entry: PatternEntry, control: RunControl) -> Workspace | None:
+        """A workspace, its bytes counted before they are allocated; None where only the room to grow in it is too much.
+
+        Raises LimitExceededError.
+        """
+        assert self.pool is not None
+        try:
+            control.charge(entry.patterns.peak_size)
+        except LimitExceededError:
+            if entry.size_class.is_exact:
+                raise
+            return None
+        return self.pool.take(entry)
+
+    def _tracer(self, sizes: Sequence[int] | None) -> OrtValuePatternPlanner | None:
+        if self.pool is None or self.size_classes is None or sizes is None:
+            return None
+        return OrtValuePatternPlanner(self.plan, self.allocation)
 
 
 def make_instructions(

@@ -1,8 +1,8 @@
 """The memory pattern: one block per device, and the offset of each buffer in it. Pure integers.
 
-Third of the three planning layers. Sizes come from a *trace*: at initialization from the shapes that are known, or from
-the first run of a new set of input shapes. Lifetimes always come from the allocation plan, so that a pattern stays
-right even for a value that the traced run happened not to ask memory for.
+Third of the three planning layers. Sizes come from the shapes that are known at initialization, from expressions and
+the sizes that a run brings (``size_classes.py``), or from the *trace* of a run. Lifetimes always come from the
+allocation plan, so that a pattern stays right even for a value that the traced run happened not to ask memory for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, OrtDevice
 from ortpkg.errors import UsageError
+from ortpkg.shapes.expressions import Expression
 
 #: With more buffers only the layout in the order of the steps is made; the other one is quadratic.
 _MOST_BUFFERS_FOR_BEST_LAYOUT = 600
@@ -149,13 +150,17 @@ class OrtValuePatternPlanner:
             found += [self._record(index, *opened, self._last_step) for index, opened in trace.open.items()]
         return tuple(sorted(found, key=lambda record: (record.allocation_step, record.value_index)))
 
-    def generate_patterns(self) -> MemoryPatternGroup:
-        """One pattern per location, offsets aligned for it."""
+    def sizes(self) -> dict[int, int]:
+        """Buffer → the most bytes that a value took in it."""
         sizes: dict[int, int] = {}
         for record in self.records():
             owner = self._allocation.values[record.value_index].reused_buffer
             sizes[owner] = max(sizes.get(owner, 0), record.nbytes)
-        return plan_memory_pattern(self._allocation, sizes, tuple(self._traces))
+        return sizes
+
+    def generate_patterns(self) -> MemoryPatternGroup:
+        """One pattern per location, offsets aligned for it."""
+        return plan_memory_pattern(self._allocation, self.sizes(), tuple(self._traces))
 
     def _trace_of(self, value_index: int) -> _LocationTrace:
         location = self._allocation.values[value_index].location
@@ -184,27 +189,25 @@ def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtV
     planner = OrtValuePatternPlanner(plan, allocation)
     for index in dict.fromkeys((*plan.inputs, *plan.initializers, *plan.outer_values)):
         size = allocation.values[index].size
-        if size is not None and size.is_static:
-            planner.trace_existing(index, size.nbytes)
+        if isinstance(size, int):
+            planner.trace_existing(index, size)
     for number, step in enumerate(plan.steps):
         for index in step.outputs:
             if index == ABSENT:
                 continue
             value = allocation.values[index]
-            if value.reused_buffer in allocation.buffers and value.size is not None and value.size.is_static:
+            if value.reused_buffer in allocation.buffers and isinstance(value.size, int):
                 trace = planner.trace_reuse if value.alloc_kind is AllocKind.REUSE else planner.trace_allocation
-                trace(index, value.size.nbytes, number)
+                trace(index, value.size, number)
         for index in allocation.releases[number]:
             planner.trace_free(index, number)
     return planner
 
 
-def needs_run_trace(allocation: AllocationPlan) -> bool:
-    """Whether some planned buffer has a size that only a run can tell."""
+def has_symbolic_sizes(allocation: AllocationPlan) -> bool:
+    """Whether some planned buffer has a size that only the inputs, or a run, can tell."""
     return any(
-        value.size is not None and not value.size.is_static
-        for value in allocation.values
-        if value.reused_buffer in allocation.buffers
+        isinstance(value.size, Expression) for value in allocation.values if value.reused_buffer in allocation.buffers
     )
 
 

@@ -7,12 +7,12 @@ whatever size, and the ties can only be in its way. Neither always wins, so both
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from ortpkg.engine.allocation_planner import AllocationPlan, ByteSize, plan_allocations
+from ortpkg.engine.allocation_planner import AllocationPlan, plan_allocations
 from ortpkg.engine.execution_plan import ExecutionPlan
 from ortpkg.engine.memory_pattern import plan_memory_pattern
+from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 
 #: What a symbolic dimension counts as while plans are compared.
 _NOMINAL_DIMENSION = 64
@@ -20,7 +20,7 @@ _NOMINAL_DIMENSION = 64
 
 def plan_memory(
     plan: ExecutionPlan,
-    sizes: Sequence[ByteSize | None],
+    sizes: Sequence[Size | None],
     *,
     enable_reuse: bool = True,
     parallel: bool = False,
@@ -45,5 +45,12 @@ def _nominal_peak(plan: ExecutionPlan, allocation: AllocationPlan) -> int:
     for owner in allocation.buffers:
         size = allocation.values[owner].size
         if size is not None:
-            sizes[owner] = size.nbytes * math.prod(_NOMINAL_DIMENSION for _ in size.symbols)
+            sizes[owner] = _nominal(size)
     return plan_memory_pattern(allocation, sizes, plan.devices).peak_size
+
+
+def _nominal(size: Size) -> int:
+    try:
+        return max(evaluate(size, {each.name: _NOMINAL_DIMENSION for each in symbols_of(size)}), 0)
+    except (ValueError, ZeroDivisionError):  # the symbols cannot all be equal
+        return 0

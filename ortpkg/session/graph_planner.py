@@ -13,12 +13,12 @@ from functools import partial
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.async_executor import AsyncExecutor
 from ortpkg.engine.device_copies import Given, copy_compute, insert_copies, is_copy
-from ortpkg.engine.executable_graph import STATIC_SIGNATURE, ExecutableGraph, Execute, Subgraph
+from ortpkg.engine.executable_graph import ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, create_execution_plan
 from ortpkg.engine.fused_kernel import FusedKernel, checked_kernel, fused_compute
 from ortpkg.engine.kernel_lookup import find_kernels
 from ortpkg.engine.memories import memories_of
-from ortpkg.engine.memory_pattern import needs_run_trace, trace_static_shapes
+from ortpkg.engine.memory_pattern import has_symbolic_sizes, trace_static_shapes
 from ortpkg.engine.memory_planning import plan_memory
 from ortpkg.engine.parallel_executor import ParallelExecutor
 from ortpkg.engine.pending import waiting
@@ -27,7 +27,8 @@ from ortpkg.engine.profiler import Profiler
 from ortpkg.engine.provider_answers import end_quietly, guard, guarded_kernel, is_foreign
 from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.sequential_executor import execute_sequentially
-from ortpkg.engine.value_sizes import value_sizes
+from ortpkg.engine.size_classes import STATIC_CLASS, SizeClassPlanner
+from ortpkg.engine.value_sizes import symbol_sources, value_sizes
 from ortpkg.engine.workspace import WorkspacePool
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Node
@@ -107,14 +108,17 @@ class GraphPlanner:
             has_pattern=self._options.enable_mem_pattern,
         )
         patterns = trace_static_shapes(plan, allocation).generate_patterns()
-        if self._options.config_entries.get(VERIFY_PLAN_ENTRY) == "1":
+        verifies = self._options.config_entries.get(VERIFY_PLAN_ENTRY) == "1"
+        if verifies:
             verify_plan(plan, allocation, patterns)
-        traces_runs = graph.parent is None and needs_run_trace(allocation)
+        size_classes = None
+        if graph.parent is None and has_symbolic_sizes(allocation):
+            size_classes = SizeClassPlanner(plan, allocation, symbol_sources(graph, plan), verifies=verifies)
         pool = None
-        if self._options.enable_mem_pattern and not is_parallel and (traces_runs or patterns.peak_size):
+        if self._options.enable_mem_pattern and not is_parallel and (size_classes is not None or patterns.peak_size):
             pool = self._workspace_pool(allocation)
-            if not traces_runs:
-                pool.add_pattern(STATIC_SIGNATURE, patterns)
+            if size_classes is None:
+                pool.add(STATIC_CLASS, patterns)
         return ExecutableGraph(
             plan=plan,
             allocation=allocation,
@@ -125,7 +129,7 @@ class GraphPlanner:
             },
             execute=self._executor(plan, is_parallel=is_parallel),
             pool=pool,
-            traces_runs=traces_runs,
+            size_classes=size_classes,
             gate=RunGate(_mapped_files(graph)) if graph.parent is None and self._info_of is None else None,
             memories=self._memories,
         )

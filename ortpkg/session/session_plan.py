@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue, ByteSize
+from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue
 from ortpkg.engine.device_copies import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.execution_plan import ABSENT, NodeStep
@@ -20,6 +20,7 @@ from ortpkg.engine.partition import Partition
 from ortpkg.engine.partition_policy import PartitionChoice
 from ortpkg.graph.graph import ONNX_DOMAIN
 from ortpkg.session.session_state import SessionState
+from ortpkg.shapes.expressions import Size
 
 #: What a memory pattern lays out: intermediate values.
 _PLANNED_KINDS = frozenset({AllocKind.ALLOCATE, AllocKind.REUSE})
@@ -226,8 +227,8 @@ def _planned_copy(executable: ExecutableGraph, number: int, step: NodeStep) -> P
     )
 
 
-def _planned_size(size: ByteSize | None) -> int | None:
-    return size.nbytes if size is not None and size.is_static else None
+def _planned_size(size: Size | None) -> int | None:
+    return size if isinstance(size, int) else None
 
 
 def _order(executable: ExecutableGraph) -> list[int]:
@@ -289,10 +290,8 @@ def _is_laid_out(planned: AllocPlanPerValue) -> bool:
     return planned.alloc_kind in _PLANNED_KINDS
 
 
-def _size_text(size: ByteSize | None) -> str:
-    if size is None:
-        return ""
-    return " x ".join((str(size.nbytes), *size.symbols))
+def _size_text(size: Size | None) -> str:
+    return "" if size is None else str(size)
 
 
 def _intervals(executable: ExecutableGraph, owner: int) -> tuple[tuple[int, int], ...]:

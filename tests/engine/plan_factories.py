@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind, ByteSize, plan_allocations
+from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind, plan_allocations
 from ortpkg.engine.execution_plan import ExecutionPlan, OrtDevice, create_execution_plan
 from ortpkg.graph.graph import ArrayInitializer, Graph
 from ortpkg.graph.topology import topological_order
@@ -19,6 +19,7 @@ from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelInfo
 from ortpkg.providers.execution_provider import GraphViewer
+from ortpkg.shapes.expressions import Size
 
 PROVIDER = "FakeExecutionProvider"
 DEVICE = OrtDevice("Fake", 64)
@@ -78,8 +79,8 @@ class Planned:
         self,
         text: str,
         *,
-        sizes: Mapping[str, ByteSize | int | None] | None = None,
-        default: ByteSize | int | None = 256,
+        sizes: Mapping[str, Size | None] | None = None,
+        default: Size | None = 256,
         enable_reuse: bool = True,
         parallel: bool = False,
         inputs: str = "x",
@@ -88,8 +89,7 @@ class Planned:
     ) -> None:
         self.graph = graph_of(text, inputs=inputs, outputs=outputs, weights=weights)
         self.plan = execution_plan_of(self.graph)
-        given = [(sizes or {}).get(self.plan.values.name_of(i), default) for i in range(len(self.plan.values))]
-        self.sizes = [ByteSize(size) if isinstance(size, int) else size for size in given]
+        self.sizes = [(sizes or {}).get(self.plan.values.name_of(i), default) for i in range(len(self.plan.values))]
         self.allocation: AllocationPlan = plan_allocations(
             self.plan, self.sizes, enable_reuse=enable_reuse, parallel=parallel
         )

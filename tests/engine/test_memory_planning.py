@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind, ByteSize, plan_allocations
+from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind, plan_allocations
 from ortpkg.engine.memory_pattern import (
     Buffer,
     MemoryPatternGroup,
@@ -16,6 +16,7 @@ from ortpkg.engine.memory_pattern import (
 )
 from ortpkg.engine.memory_planning import plan_memory
 from ortpkg.engine.plan_verifier import verify_plan
+from ortpkg.shapes.expressions import symbol
 from tests.engine.plan_factories import DEVICE, Planned
 
 #: ``d`` takes over the place of ``a`` by size, and so keeps ``c``, which outgrows it, from lying there.
@@ -38,7 +39,7 @@ def test_plan_without_ties_is_taken_where_it_needs_less() -> None:
 
 
 def test_symbolic_sizes_are_compared_as_if_all_symbols_were_equal() -> None:
-    planned = Planned(TIED, sizes={name: ByteSize(size, ("n",)) for name, size in SIZES.items()})
+    planned = Planned(TIED, sizes={name: size * symbol("n") for name, size in SIZES.items()})
     chosen = plan_memory(planned.plan, planned.sizes)
     assert chosen.values[planned.plan.values.index_of("d")].alloc_kind is AllocKind.ALLOCATE
 

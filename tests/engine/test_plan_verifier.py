@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.engine.allocation_planner import AllocKind, ByteSize, ProgramCounter
+from ortpkg.engine.allocation_planner import AllocKind, ProgramCounter
 from ortpkg.engine.execution_plan import OrtDevice
 from ortpkg.engine.memory_pattern import Buffer, MemoryPattern, MemoryPatternGroup, least_possible_peak
 from ortpkg.engine.memory_pattern import trace_static_shapes as trace
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.errors import PlanVerificationError
+from ortpkg.shapes.expressions import symbol
 from tests.engine.plan_factories import DEVICE, Planned
 
 FORK = "a = Conv(x)\nb = Conv(a)\ny = Sub(a, b)"
@@ -121,7 +122,7 @@ def random_graphs(draw: st.DrawFn) -> dict[str, Any]:
         lines.append(f"{', '.join(made)} = {op_type}({', '.join(used)})")
         values += made
     outputs = draw(st.lists(st.sampled_from(values[2:]), min_size=1, max_size=3, unique=True))
-    choices = st.sampled_from([64, 100, 256, 1000, ByteSize(4, ("n",)), None])
+    choices = st.sampled_from([64, 100, 256, 1000, 4 * symbol("n"), None])
     sizes = {name: draw(choices) for name in values}
     return {"text": "\n".join(lines), "outputs": " ".join(outputs), "weights": "w", "sizes": sizes}
 
@@ -143,9 +144,9 @@ def test_pattern_never_needs_more_than_every_value_alone(graph: dict[str, Any]) 
     planned = Planned(**graph)
     group = trace(planned.plan, planned.allocation).generate_patterns()
     alone = sum(
-        -(-value.size.nbytes // 64) * 64
+        -(-value.size // 64) * 64
         for value in planned.allocation.values
-        if value.size is not None and value.size.is_static and value.alloc_kind is not AllocKind.PRE_EXISTING
+        if isinstance(value.size, int) and value.alloc_kind is not AllocKind.PRE_EXISTING
     )
     pattern = group.pattern_of(DEVICE)
     assert group.peak_size <= alone

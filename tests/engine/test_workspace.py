@@ -7,7 +7,8 @@ import pytest
 
 from ortpkg.engine.execution_plan import OrtDevice
 from ortpkg.engine.memory_pattern import MemoryPattern, MemoryPatternGroup, trace_static_shapes
-from ortpkg.engine.workspace import MOST_SIGNATURES, Workspace, WorkspacePool
+from ortpkg.engine.size_classes import STATIC_CLASS, SizeClass
+from ortpkg.engine.workspace import MOST_CLASSES, Workspace, WorkspacePool
 from ortpkg.errors import PlanVerificationError, StatusCode
 from tests.engine.plan_factories import DEVICE, Planned
 
@@ -58,25 +59,24 @@ def test_room_is_what_the_pattern_laid_out() -> None:
 
 def test_two_runs_at_a_time_have_two_workspaces_and_the_next_gets_one_back() -> None:
     pool = pool_of()
-    pool.add_pattern("s", PATTERNS)
-    first, second = pool.take("s", PATTERNS), pool.take("s", PATTERNS)
+    entry = pool.add(STATIC_CLASS, PATTERNS)
+    first, second = pool.take(entry), pool.take(entry)
     assert first is not second
-    pool.give_back("s", second)
-    assert pool.take("s", PATTERNS) is second
+    pool.give_back(entry, second)
+    assert pool.take(entry) is second
 
 
 def test_without_an_arena_blocks_end_with_their_run() -> None:
     pool = pool_of(keeps_blocks=False)
-    pool.add_pattern("s", PATTERNS)
-    workspace = pool.take("s", PATTERNS)
-    pool.give_back("s", workspace)
-    assert pool.take("s", PATTERNS) is not workspace
+    entry = pool.add(STATIC_CLASS, PATTERNS)
+    workspace = pool.take(entry)
+    pool.give_back(entry, workspace)
+    assert pool.take(entry) is not workspace
 
 
-def test_signature_not_used_for_longest_is_forgotten() -> None:
+def test_class_not_used_for_longest_is_forgotten() -> None:
     pool = pool_of()
-    for signature in range(MOST_SIGNATURES):
-        pool.add_pattern(signature, PATTERNS)
-    assert pool.patterns_of(0) is not None
-    pool.add_pattern("new", PATTERNS)
-    assert (pool.patterns_of(0), pool.patterns_of(1)) == (PATTERNS, None)
+    entries = [pool.add(SizeClass((size,), (size,)), PATTERNS) for size in range(MOST_CLASSES)]
+    assert pool.find((0,)) is entries[0]
+    new = pool.add(SizeClass((90,), (99,)), PATTERNS)
+    assert (pool.find((0,)), pool.find((1,)), pool.find((95,)), pool.find((100,))) == (entries[0], None, new, None)

@@ -265,8 +265,9 @@ def test_each_memory_has_a_block_of_its_own_that_runs_share(compiles: Sequence[b
     far.run(x)
     pool = far.state.executable.pool
     assert pool is not None
-    patterns = pool.patterns_of(())
-    assert patterns is not None
+    entry = pool.find(())
+    assert entry is not None
+    patterns = entry.patterns
     peaks = {device.name: patterns.pattern_of(device) for device in patterns.locations}
     assert set(peaks) == {"Cpu", "One:0", "Two:0"}
     for device, is_compiler in zip((far.one, far.two), compiles, strict=True):

@@ -75,21 +75,20 @@ def test_second_run_of_a_shape_computes_in_one_block() -> None:
         assert pool is not None
         feeds = batch(5)
         session.run(None, feeds)
-        signature = session._state.executable._signature([feeds["x"]])
-        patterns = pool.patterns_of(signature)
-        assert patterns is not None
-        assert 0 < patterns.peak_size <= 4 * 192
+        entry = pool.find((5,))
+        assert entry is not None
+        assert 0 < entry.patterns.peak_size <= 4 * 192
         session.run(None, feeds)
-        first = pool.take(signature, patterns)
+        first = pool.take(entry)
         assert any(view is not None for view in first.views)
 
 
 def test_static_shapes_have_their_pattern_at_initialization() -> None:
     with session_of(RESIDUAL.replace("N,", "3,")) as session:
         executable = session._state.executable
-        assert not executable.traces_runs
+        assert executable.size_classes is None
         assert executable.pool is not None
-        assert executable.pool.patterns_of(()) is not None
+        assert executable.pool.find(()) is not None
 
 
 @pytest.mark.requirement("D09")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tracemalloc
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 
 from ortpkg.engine.allocation_planner import AllocKind
 from ortpkg.engine.execution_frame import ExecutionFrame
-from ortpkg.engine.memory_pattern import Buffer, least_possible_peak
+from ortpkg.engine.memory_pattern import Buffer, OrtValuePatternPlanner, least_possible_peak
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.errors import PlanVerificationError, StatusCode
-from tests.session.conftest import session_of
+from ortpkg.session.options import RunOptions
+from tests.session.conftest import reference, session_of
 
 SIZE = 1 << 16
 NBYTES = 4 * SIZE
@@ -94,8 +96,9 @@ def test_peak_is_near_the_best_possible_for_the_order() -> None:
     with session_of(STATIC) as session:
         executable = session._state.executable
         assert executable.pool is not None
-        patterns = executable.pool.patterns_of(())
-        assert patterns is not None
+        entry = executable.pool.find(())
+        assert entry is not None
+        patterns = entry.patterns
         buffers = [
             Buffer(owner, size, tuple(zip(counter.starts, counter.ends, strict=True)))
             for owner, size in patterns.patterns[0].sizes.items()
@@ -106,27 +109,27 @@ def test_peak_is_near_the_best_possible_for_the_order() -> None:
 
 @pytest.mark.requirement("M12")
 @pytest.mark.requirement("M20")
-def test_first_run_of_a_shape_is_traced_and_gives_the_pattern_that_static_shapes_have_at_once() -> None:
+def test_first_run_of_symbolic_sizes_gives_the_pattern_that_static_shapes_have_at_once() -> None:
     with session_of(CHAIN) as dynamic, session_of(STATIC) as static:
         dynamic.run(None, X)
         pools = [session._state.executable.pool for session in (dynamic, static)]
         assert pools[0] is not None
         assert pools[1] is not None
-        traced = pools[0].patterns_of(dynamic._state.executable._signature([X["x"]]))
-        planned = pools[1].patterns_of(())
-    assert traced == planned
+        found, planned = pools[0].find(X["x"].shape), pools[1].find(())
+    assert found is not None
+    assert planned is not None
+    assert found.patterns == planned.patterns
 
 
 @pytest.mark.requirement("M12")
 def test_a_traced_run_records_what_was_there_what_came_and_what_was_reused() -> None:
     with session_of(CHAIN) as session:
         executable = session._state.executable
-        tracer = executable._tracer()
+        tracer = OrtValuePatternPlanner(executable.plan, executable.allocation)
         values = executable.initial_values()
         values[executable.plan.inputs[0]] = X["x"]
         frame = ExecutionFrame(executable, values, RunControl(), tracer=tracer)
         execute_sequentially(executable.instructions, frame)
-    assert tracer is not None
     name_of = executable.plan.values.name_of
     assert {name_of(r.value_index): (r.allocation_step, name_of(r.reused_buffer)) for r in tracer.records()} == {
         "x": (0, "x"),
@@ -163,8 +166,86 @@ def test_values_lie_where_their_kind_says() -> None:
         assert kinds["y"] is AllocKind.ALLOCATE_OUTPUT
         session.run(None, X)
         assert executable.pool is not None
-        patterns = executable.pool.patterns_of(())
-        assert patterns is not None
-        views = executable.pool.take((), patterns).views
+        entry = executable.pool.find(())
+        assert entry is not None
+        views = executable.pool.take(entry).views
         placed = {name for name in kinds if views[executable.plan.values.index_of(name)] is not None}
     assert placed == {"a", "b", "c", "d", "e"}
+
+
+#: A step of a decoder: its cache grows by one place each time, and what it computes grows with it.
+GROWING = """g (float[B,1,16] x, float[B,P,16] past) => (float[B,1,16] y, float[B,T,16] present) {
+    a = Neg(x)
+    b = Neg(a)
+    present = Concat <axis = 1> (past, b)
+    turned = Transpose <perm = [0, 2, 1]> (present)
+    products = MatMul(a, turned)
+    weights = Softmax(products)
+    mixed = MatMul(weights, present)
+    y = Add(mixed, x)
+}"""
+
+
+def growing_feeds(past: int, batch: int = 1) -> dict[str, Any]:
+    generator = np.random.default_rng(past)
+    shapes = {"x": (batch, 1, 16), "past": (batch, past, 16)}
+    return {name: generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+
+
+@pytest.mark.requirement("M21")
+def test_a_cache_that_grows_finds_its_pattern_ready() -> None:
+    with session_of(GROWING) as session:
+        pool = session._state.executable.pool
+        assert pool is not None
+        for past in (5, 6):
+            session.run(None, growing_feeds(past))
+        entry = pool.find((1, 6))
+        for past in range(6, 60):
+            feeds = growing_feeds(past)
+            assert pool.find((1, past)) is entry
+            for ours, theirs in zip(session.run(None, feeds), reference(GROWING, feeds), strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        assert len(pool.classes) == 2
+
+
+@pytest.mark.requirement("M21")
+def test_lengths_and_batches_in_any_order_stay_right() -> None:
+    with session_of(GROWING) as session:
+        runs = [(700, 1), (0, 3), (701, 1), (1, 1), (90, 2), (702, 3), (12, 1), (0, 1), *((n, 1) for n in range(9))]
+        for past, batch in runs:
+            feeds = growing_feeds(past, batch)
+            for ours, theirs in zip(session.run(None, feeds), reference(GROWING, feeds), strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_room_to_grow_is_no_reason_to_pass_the_memory_limit() -> None:
+    limit = RunOptions(memory_limit_nbytes=1 << 20)
+    with session_of(GROWING) as session:
+        for past in (5, 6):
+            session.run(None, growing_feeds(past))
+        pool = session._state.executable.pool
+        entry = pool.find((1, 6)) if pool is not None else None
+        assert entry is not None
+        large = tuple(dataclasses.replace(each, peak_size=1 << 30) for each in entry.patterns.patterns)
+        entry.patterns = dataclasses.replace(entry.patterns, patterns=large)
+        assert session.run(None, growing_feeds(7), limit)[1].shape == (1, 8, 16)
+
+
+@pytest.mark.requirement("M12")
+def test_where_only_a_run_can_tell_sizes_the_first_run_of_a_class_is_traced() -> None:
+    text = """g (float[N] x) => (float[M] y) <int64[1] all = {-1}> {
+        found = NonZero(x)
+        floats = Cast <to = 1> (found)
+        doubled = Add(floats, floats)
+        flat = Reshape(doubled, all)
+        y = Exp(flat)
+    }"""
+    with session_of(text) as session:
+        executable = session._state.executable
+        assert executable.pool is not None
+        assert executable.size_classes is not None
+        assert not executable.size_classes.is_complete
+        for size in (8, 8, 4, 9, 300, 8):
+            feeds = {"x": np.ones(size, np.float32)}
+            np.testing.assert_allclose(session.run(None, feeds)[0], reference(text, feeds)[0])
+        assert executable.pool.find((8,)) is not None

@@ -71,7 +71,7 @@ def test_figures_are_ordered_least_possible_peak_unshared() -> None:
 def test_sizes_that_only_a_run_tells_are_texts_with_symbols() -> None:
     graph = plan_of(DYNAMIC)
     a = next(value for value in graph.values if value.name == "a")
-    assert (a.nbytes, a.size, a.offset) == (None, "40 x N", None)
+    assert (a.nbytes, a.size, a.offset) == (None, "40*N", None)
     assert graph.unknown_count == 5
     assert graph.peak_nbytes == 0
 

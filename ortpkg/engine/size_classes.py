@@ -1,0 +1,168 @@
+"""Memory patterns for graphs with symbolic sizes: one serves a whole range of sizes.
+
+The sizes of all buffers are expressions of the symbols of the graph's inputs, so a pattern needs no run that is traced:
+it is laid out for the sizes that a run brings. Symbols that turn out to change from run to run, as the length of a
+cache does with each token, get room to grow, as far as that costs little memory: then the next lengths find their
+pattern ready. Where some sizes only a run can tell, the first run of a class is traced.
+
+A pattern is never wrong: a value that finds less room than it needs gets an array of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import ge, le
+
+from ortpkg.engine.allocation_planner import AllocationPlan
+from ortpkg.engine.execution_plan import ExecutionPlan
+from ortpkg.engine.memory_pattern import Buffer, MemoryPatternGroup, least_possible_peak, plan_memory_pattern
+from ortpkg.engine.plan_verifier import verify_plan
+from ortpkg.kernels.op_kernel import Value
+from ortpkg.shapes.expressions import Size, evaluate, symbols_of
+
+#: How much more a symbol that changes may become without a new pattern: so many, or this part of what it is.
+_STEPS_TO_GROW = 64
+_PART_TO_GROW = 8
+#: A pattern with room to grow takes at most this part more than one without, or so many bytes more.
+_MOST_PART_MORE = 8
+_MOST_NBYTES_MORE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClass:
+    """A range for each symbol, both ends included: what one pattern serves."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is one value for each symbol."""
+        return self.low == self.high
+
+    def covers(self, values: Sequence[int]) -> bool:
+        """Whether each symbol's value lies in its range."""
+        return all(map(le, self.low, values)) and all(map(ge, self.high, values))
+
+
+#: Of a graph without symbols: one pattern serves every run.
+STATIC_CLASS = SizeClass((), ())
+
+
+class SizeClassPlanner:
+    """Lays out patterns for classes of sizes.
+
+    Attributes:
+        is_complete: whether all sizes follow from the symbols, so that no run need be traced.
+    """
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        allocation: AllocationPlan,
+        sources: Mapping[str, tuple[int, int]],
+        *,
+        verifies: bool = False,
+    ) -> None:
+        """
+        Args:
+            plan, allocation: of the graph.
+            sources: symbol → (position of the feed, axis) that says what it is in a run.
+            verifies: whether each pattern is proven to be safe before it is used.
+        """
+        self._plan = plan
+        self._allocation = allocation
+        self._symbols = tuple(sources)
+        self._places = tuple(sources.values())
+        self._verifies = verifies
+        numbers: dict[Size, int] = {}
+        self._sizes_of: dict[int, list[int]] = {}
+        for value in allocation.values:
+            if value.reused_buffer in allocation.buffers and value.size is not None:
+                number = numbers.setdefault(value.size, len(numbers))
+                self._sizes_of.setdefault(value.reused_buffer, []).append(number)
+        self._sizes = tuple(numbers)
+        self._is_open = [any(each.name not in sources for each in symbols_of(size)) for size in self._sizes]
+        self.is_complete = not any(self._is_open)
+
+    def sizes_of(self, feeds: Sequence[Value]) -> tuple[int, ...] | None:
+        """The values of the symbols in a run; None where the feeds do not say."""
+        try:
+            return tuple([feeds[position].shape[axis] for position, axis in self._places])
+        except (AttributeError, IndexError):  # a default, or what is no tensor
+            return None
+
+    def plan_class(
+        self, values: Sequence[int], before: Sequence[SizeClass], traced: Mapping[int, int] | None = None
+    ) -> tuple[SizeClass, MemoryPatternGroup]:
+        """A class for ``values``, and the patterns that serve it.
+
+        Args:
+            values: of the symbols.
+            before: classes that there are: symbols that were others in them may grow.
+            traced: buffer → bytes that a run with these values took in it, where sizes do not follow from the symbols.
+        """
+        size_class = SizeClass(tuple(values), self._grown(values, before))
+        sizes = self._nbytes_in(size_class)
+        if traced is not None:
+            for owner, nbytes in traced.items():
+                if any(self._is_open[number] for number in self._sizes_of.get(owner, ())):
+                    sizes[owner] = nbytes if size_class.is_exact else nbytes + nbytes // _PART_TO_GROW
+        patterns = plan_memory_pattern(self._allocation, sizes, self._plan.devices)
+        if self._verifies:
+            verify_plan(self._plan, self._allocation, patterns)
+        return size_class, patterns
+
+    def least_peak(self, values: Sequence[int]) -> int:
+        """The fewest bytes that any layout needs for these values of the symbols."""
+        return self._least_peak_in(SizeClass(tuple(values), tuple(values)))
+
+    def _least_peak_in(self, size_class: SizeClass) -> int:
+        buffers = self._allocation.buffers
+        return least_possible_peak(
+            [
+                Buffer(owner, nbytes, tuple(zip(buffers[owner].starts, buffers[owner].ends, strict=True)))
+                for owner, nbytes in self._nbytes_in(size_class).items()
+            ]
+        )
+
+    def _grown(self, values: Sequence[int], before: Sequence[SizeClass]) -> tuple[int, ...]:
+        """How far the class goes: symbols that were others before, as far as that costs little memory."""
+        high = list(values)
+        most: int | None = None
+        for number, value in enumerate(values):
+            if all(known.low[number] == value == known.high[number] for known in before):
+                continue
+            if most is None:
+                least = self.least_peak(values)
+                most = least + max(least // _MOST_PART_MORE, _MOST_NBYTES_MORE)
+            steps = _STEPS_TO_GROW if self.is_complete else 0
+            for more in (max(value // _PART_TO_GROW, steps), value // _PART_TO_GROW, 0):
+                high[number] = value + more
+                if self._least_peak_in(SizeClass(tuple(values), tuple(high))) <= most:
+                    break
+        return tuple(high)
+
+    def _nbytes_in(self, size_class: SizeClass) -> dict[int, int]:
+        """Buffer → bytes, at either end of the class the more; what cannot be said of these sizes is left out."""
+        nbytes = self._nbytes_at(size_class.high)
+        if not size_class.is_exact:
+            nbytes = list(map(max, nbytes, self._nbytes_at(size_class.low)))
+        found = {owner: max(nbytes[number] for number in numbers) for owner, numbers in self._sizes_of.items()}
+        return {owner: size for owner, size in found.items() if size > 0}
+
+    def _nbytes_at(self, values: Sequence[int]) -> list[int]:
+        """Of each size."""
+        given = dict(zip(self._symbols, values, strict=True))
+        return [_nbytes(size, given) for size in self._sizes]
+
+
+def _nbytes(size: Size, values: Mapping[str, int]) -> int:
+    """0 where the values make no size, or leave it open."""
+    if isinstance(size, int):
+        return size
+    try:
+        return evaluate(size, values)
+    except (KeyError, ZeroDivisionError, ValueError):
+        return 0
