@@ -43,12 +43,12 @@ class IOBinding:
         """Bound outputs in the order in which they were bound."""
         return list(self._outputs)
 
-    def bind_cpu_input(self, name: str, array: Tensor) -> None:
+    def bind_cpu_input(self, name: str, arr_on_cpu: Tensor) -> None:
         """Binds an array. It is read at each run, not copied now. UsageError for what is no array."""
         self._known_input(name)
-        if not isinstance(array, np.ndarray):
-            raise UsageError(f"input {quoted(name)} is bound to an array, not to a {type(array).__name__}")
-        self._inputs[name] = array
+        if not isinstance(arr_on_cpu, np.ndarray):
+            raise UsageError(f"input {quoted(name)} is bound to an array, not to a {type(arr_on_cpu).__name__}")
+        self._inputs[name] = arr_on_cpu
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Feeds a value as input ``name`` without a copy. InvalidFeedError for a name that the model has not."""

@@ -17,10 +17,11 @@ from ortpkg.session.ort_value import OrtValue
 class AdapterFormat:
     """An adapter that is being put together, or was read, to be written."""
 
-    def __init__(self) -> None:
-        self._adapter_version = 0
-        self._model_version = 0
-        self._parameters: dict[str, OrtValue] = {}
+    def __init__(self, adapter: AdapterFormat | None = None) -> None:
+        """An empty one, or one with the versions and tensors of another."""
+        self._adapter_version = 0 if adapter is None else adapter.get_adapter_version()
+        self._model_version = 0 if adapter is None else adapter.get_model_version()
+        self._parameters = {} if adapter is None else adapter.get_parameters()
 
     @staticmethod
     def read_adapter(file_path: str | os.PathLike[str]) -> AdapterFormat:

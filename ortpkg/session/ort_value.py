@@ -28,8 +28,17 @@ _DLPACK_CPU = (1, 0)
 class OrtValue:
     """A value at run time: an array, a sequence, a map, a sparse tensor, or nothing."""
 
-    def __init__(self, value: Value | SparseTensor) -> None:
-        self._value = value
+    def __init__(
+        self,
+        ortvalue: Value | SparseTensor | OrtValue,
+        numpy_obj: Tensor | None = None,  # noqa: ARG002 - onnxruntime's argument
+        session: object = None,  # noqa: ARG002 - likewise
+    ) -> None:
+        """Wraps a value as it is, or shares that of another OrtValue; the ``ortvalue_from_...`` methods check theirs.
+
+        ``numpy_obj`` and ``session`` are what onnxruntime keeps alive beside a native value; nothing here needs them.
+        """
+        self._value: Any = ortvalue.value if isinstance(ortvalue, OrtValue) else ortvalue
 
     @classmethod
     def ortvalue_from_numpy(
