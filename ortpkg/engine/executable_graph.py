@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
+from ortpkg.engine.bound_outputs import BoundOutputs
 from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, OutputSlot, empty_views
 from ortpkg.engine.execution_plan import ABSENT, CPU_DEVICE, ExecutionPlan
 from ortpkg.engine.memories import Memories
@@ -18,7 +20,7 @@ from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.size_classes import SizeClassPlanner
 from ortpkg.engine.workspace import PatternEntry, Workspace, WorkspacePool
 from ortpkg.errors import LimitExceededError
-from ortpkg.kernels.op_kernel import Compute, Value
+from ortpkg.kernels.op_kernel import Compute, Tensor, Value
 
 #: Runs all instructions of a frame.
 Execute = Callable[[Sequence[Instruction], ExecutionFrame], None]
@@ -79,7 +81,12 @@ class ExecutableGraph:
             self._template[index] = constant
 
     def run(
-        self, feeds: Sequence[Value], outer: Sequence[Value], control: RunControl, outputs: Sequence[int] | None = None
+        self,
+        feeds: Sequence[Value],
+        outer: Sequence[Value],
+        control: RunControl,
+        outputs: Sequence[int] | None = None,
+        targets: Mapping[int, Tensor] | None = None,
     ) -> list[Value]:
         """Runs the graph once.
 
@@ -88,6 +95,8 @@ class ExecutableGraph:
             outer: one value per outer value of the plan.
             control: limits of the run.
             outputs: value indices to return; all graph outputs where None.
+            targets: value index → memory in which the output is wanted; it is computed there where that is safe, and
+                then the same array is returned.
 
         Raises:
             RunError, LimitExceededError, CancelledError: with the node's name where there is one.
@@ -95,10 +104,15 @@ class ExecutableGraph:
         """
         control.check()
         with self.entry:
-            return self._run(feeds, outer, control, self.plan.outputs if outputs is None else outputs)
+            return self._run(feeds, outer, control, self.plan.outputs if outputs is None else outputs, targets)
 
     def _run(
-        self, feeds: Sequence[Value], outer: Sequence[Value], control: RunControl, outputs: Sequence[int]
+        self,
+        feeds: Sequence[Value],
+        outer: Sequence[Value],
+        control: RunControl,
+        outputs: Sequence[int],
+        targets: Mapping[int, Tensor] | None,
     ) -> list[Value]:
         values = self.initial_values()
         for index, value in zip(self.plan.inputs, feeds, strict=True):
@@ -111,6 +125,8 @@ class ExecutableGraph:
         workspace = None if entry is None else self._take_workspace(entry, control)
         tracer = self._tracer(sizes) if entry is None else None
         frame = ExecutionFrame(self, values, control, workspace=workspace, tracer=tracer)
+        if targets:
+            frame.bind(self._bound_outputs.choose(targets, feeds))
         try:
             with np.errstate(all="ignore"):
                 self._execute(self.instructions, frame)
@@ -122,6 +138,10 @@ class ExecutableGraph:
             if workspace is not None and entry is not None and self.pool is not None:
                 control.discharge(workspace.nbytes)
                 self.pool.give_back(entry, workspace)
+
+    @cached_property
+    def _bound_outputs(self) -> BoundOutputs:
+        return BoundOutputs(self.plan, self.allocation)
 
     def initial_values(self) -> list[Value]:
         """The values of a run that has not begun: constants, and None for all others."""

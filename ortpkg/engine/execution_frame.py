@@ -9,7 +9,7 @@ the caller.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -159,6 +159,12 @@ class ExecutionFrame:
                     tracer.trace_existing(index, value.nbytes)
 
     # --- memory ------------------------------------------------------------------------------------------------------
+
+    def bind(self, targets: Mapping[int, Tensor]) -> None:
+        """Lets outputs be computed in ``targets`` (value index → memory), where their shapes and types turn out so."""
+        self.views = list(self.views)
+        for index, target in targets.items():
+            self.views[index] = target
 
     def allocate(self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int) -> Tensor:
         """A C-contiguous array for an output: from the pattern first, else by its kind; a DeviceTensor in memory

@@ -21,7 +21,7 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import EpContextError, ExecutionProviderError, quoted
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.kernels.blas_threads import blas_threads
-from ortpkg.kernels.op_kernel import Value
+from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session.added_transformers import OwnTransformers
 from ortpkg.session.async_runs import AsyncCallback, AsyncRuns
@@ -158,32 +158,58 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             LimitExceededError: the run passed its memory limit or its time.
             CancelledError: ``run_options.terminate`` was set.
         """
+        return self._run_or_fall_back(output_names, input_feed, run_options)
+
+    def _run_bound(
+        self,
+        output_names: Sequence[str],
+        input_feed: Mapping[str, Any],
+        _targets: Mapping[str, Tensor],
+        run_options: RunOptions | None,
+    ) -> list[Value]:
+        return self._run_or_fall_back(output_names, input_feed, run_options, _targets)
+
+    def _run_or_fall_back(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        targets: Mapping[str, Tensor] | None = None,
+    ) -> list[Value]:
         try:
-            return self._run(output_names, input_feed, run_options)
+            return self._run(output_names, input_feed, run_options, targets)
         except ExecutionProviderError as error:
             if not self._falls_back or isinstance(error, EpContextError):  # no other provider reads a context
                 raise
             warn_caller(f"{error}; the session falls back to {CPU_EP} (disable_fallback makes this an error)")
         self.set_providers([CPU_EP])
         self._falls_back = False  # once
-        return self._run(output_names, input_feed, run_options)
+        return self._run(output_names, input_feed, run_options, targets)
 
     def _run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        targets: Mapping[str, Tensor] | None,
     ) -> list[Value]:
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
-        results = self._computed(positions, input_feed, run_options)
+        results = self._computed(positions, input_feed, run_options, targets)
         return with_sparse_outputs(results, self._sparse_outputs, positions) if self._sparse_outputs else results
 
     def _computed(
-        self, positions: Sequence[int] | None, input_feed: Mapping[str, Any], run_options: RunOptions | None
+        self,
+        positions: Sequence[int] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None,
+        targets: Mapping[str, Tensor] | None,
     ) -> list[Value]:
         if run_options is not None and (adapters := _adapters_of(run_options)):
             input_feed = fed_with_adapters(input_feed, adapters)
         feeds = self._check_feeds(input_feed)
         control = self._run_control(run_options)
-        if self._direct is not None:
+        if self._direct is not None and (self._is_native or not targets):
             if self._is_native:
                 found = self._direct.run(feeds, control, positions)
             else:  # a compiling EP that computes with numpy
@@ -193,12 +219,15 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
                 return found
         executable = self._state.executable
         wanted = None if positions is None else [executable.plan.outputs[position] for position in positions]
+        bound = {
+            executable.plan.outputs[self._output_names.index(name)]: target for name, target in (targets or {}).items()
+        }
         start_ns = time.perf_counter_ns()
         if self._is_native:  # threads are the library's matter; setting numpy's would cost as much as a small model
-            results = executable.run(feeds, (), control, wanted)
+            results = executable.run(feeds, (), control, wanted, bound)
         else:
             with self._threads(feeds):
-                results = executable.run(feeds, (), control, wanted)
+                results = executable.run(feeds, (), control, wanted, bound)
         if self._profiler is not None:
             self._profiler.record("model_run", "Session", start_ns)
         return results

@@ -39,6 +39,11 @@ class IOBinding:
         return self._inputs
 
     @property
+    def targets(self) -> dict[str, Tensor]:
+        """Memory of the caller's by the name of the output that is bound to it."""
+        return {name: target for name, target in self._outputs.items() if target is not None}
+
+    @property
     def output_names(self) -> list[str]:
         """Bound outputs in the order in which they were bound."""
         return list(self._outputs)
@@ -139,7 +144,8 @@ class IOBinding:
                 made = f"{result.dtype}{list(result.shape)}" if isinstance(result, np.ndarray) else "no tensor"
                 bound = f"{target.dtype}{list(target.shape)}"
                 raise UsageError(f"output {quoted(name)} is {made}, but is bound to {bound}")
-            np.copyto(target, result)
+            if result is not target:
+                np.copyto(target, result)
             taken.append(OrtValue(target))
         self._results = taken
 

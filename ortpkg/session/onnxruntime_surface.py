@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ortpkg.engine.partition import Partition
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import SessionError, UsageError
-from ortpkg.kernels.op_kernel import Value
+from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.session.io_binding import IOBinding
 from ortpkg.session.memory_info import OrtMemoryInfo
 from ortpkg.session.node_args import NodeArg
@@ -90,7 +90,17 @@ class OnnxruntimeSurface(ABC):
         names = iobinding.output_names
         if not names:
             raise UsageError("no output is bound; bind at least one before the run")
-        iobinding.take_results(self.run(names, iobinding.inputs, run_options))
+        iobinding.take_results(self._run_bound(names, iobinding.inputs, iobinding.targets, run_options))
+
+    def _run_bound(
+        self,
+        output_names: Sequence[str],
+        input_feed: Mapping[str, Any],
+        _targets: Mapping[str, Tensor],
+        run_options: RunOptions | None,
+    ) -> list[Value]:
+        """:meth:`run`, with the memory that is bound to outputs; who cannot compute in that leaves it alone."""
+        return self.run(output_names, input_feed, run_options)
 
     def run_with_ort_values(
         self,
