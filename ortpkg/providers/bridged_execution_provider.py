@@ -17,7 +17,7 @@ from ortpkg.graph.ep_context import ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.isolation.worker import Message
-from ortpkg.providers.compiling_provider import CompiledPartition
+from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import MAGIC, ContextEntry, map_context_file
 from ortpkg.providers.ep_context_options import CONTEXT_FILE_PATH, SHARE_EP_CONTEXTS
@@ -28,6 +28,7 @@ from ortpkg.providers.isolated_model import compile_request
 from ortpkg.providers.judged_contexts import remembered_digest
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.providers.native_library import NativeLibrary, NativeModel
+from ortpkg.providers.supported_subgraphs import subgraph_claim
 
 
 class BridgedExecutionProvider(NativeExecutionProvider):
@@ -54,7 +55,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
         if viewer.graph.parent is None and any(not self._is_made_by_ortpkg(node) for node in own):
             self._passes_through = True
             self._check_carries(own)
-            claim = self._claim(viewer.graph, tuple(viewer.order), self._partition_name(viewer.graph))
+            claim = subgraph_claim(viewer.graph, tuple(viewer.order), self._partition_name(viewer.graph))
             if claim is not None and not any(node.execution_provider for node in viewer.nodes):
                 return [claim]
         return super().get_capability(viewer, types_of)

@@ -10,23 +10,22 @@ Source: the EPContext design.
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import is_context_source_of
-from ortpkg.errors import CompileError, EpContextError, LimitExceededError, OrtpkgError, quoted
+from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, is_ep_context
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.compiled_partition import CompiledPartition, NotCompiled, arity_of, as_fused, has_compute
 from ortpkg.providers.context_form import ContextForm
-from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
+from ortpkg.providers.ep_context_cache import CacheOutcome
 from ortpkg.providers.ep_context_descriptor import (
     ContextDescriptor,
     ContextMismatch,
@@ -39,47 +38,18 @@ from ortpkg.providers.ep_context_parts import checked_parts
 from ortpkg.providers.ep_context_reader import EpContextReader
 from ortpkg.providers.ep_context_writer import EpContextWriter
 from ortpkg.providers.execution_provider import (
-    BackendPlacement,
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
     GraphViewer,
-    MetaDef,
     NodeComputeInfo,
 )
 from ortpkg.providers.first_load import ContextLoader, load_in_child_first
+from ortpkg.providers.native_library import first_line
 from ortpkg.providers.node_indices import verified_indices
+from ortpkg.providers.partition_cache import KeptContext, PartitionCache
 from ortpkg.providers.partition_digests import partition_digests
-from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_subgraphs
-
-_log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-
-
-class CompiledPartition(Protocol):
-    """A partition inside a foreign library, or compiled by ourselves."""
-
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
-        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs. Thread-safe.
-
-        Ends early, with the error of ``context.check_cancelled``, where the run is to end.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptContext:
-    """A partition of a session that is in the cache of contexts.
-
-    Attributes:
-        key: of the entry.
-        partition_name: its name there.
-        source: as EPContext nodes of the provider have it.
-    """
-
-    key: str
-    partition_name: str
-    source: str
+from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
 
 
 class CompilingProvider(ExecutionProvider):
@@ -164,7 +134,7 @@ class CompilingProvider(ExecutionProvider):
     ) -> list[ComputeCapability]:
         own = [node for node in viewer.nodes if self._is_own_context(node)]
         self._mains += [each for each in map(ep_context_attributes, own) if each.main_context]
-        claims = [self._claim(viewer.graph, (node.index,), node.name) for node in own]
+        claims = [subgraph_claim(viewer.graph, (node.index,), node.name) for node in own]
         free = {node.index for node in viewer.nodes if not node.execution_provider and not is_ep_context(node)}
         if self.ep_context.only_contexts:
             free.clear()
@@ -181,7 +151,7 @@ class CompilingProvider(ExecutionProvider):
     def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
         """Maximal sub-graphs of ``supported``; a provider that only knows by trying may claim less."""
         return [
-            self._claim(viewer.graph, group, self._partition_name(viewer.graph))
+            subgraph_claim(viewer.graph, group, self._partition_name(viewer.graph))
             for group in supported_subgraphs(viewer, supported)
         ]
 
@@ -239,12 +209,6 @@ class CompilingProvider(ExecutionProvider):
         source = ep_context_attributes(node).source
         return source in self.context_sources or is_context_source_of(self.name, source)
 
-    def _claim(self, graph: Graph, indices: tuple[int, ...], name: str) -> ComputeCapability | None:
-        inputs, outputs = subgraph_signature(graph, indices)
-        if not outputs:
-            return None
-        return ComputeCapability(node_indices=indices, meta_def=MetaDef(name=name, inputs=inputs, outputs=outputs))
-
     def _partition_name(self, graph: Graph) -> str:
         """A name that is unique in the model, and, by the model's, in a binary that several models share."""
         stem = self.name.removesuffix("ExecutionProvider")
@@ -257,81 +221,42 @@ class CompilingProvider(ExecutionProvider):
 
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
         """The partition from the cache of contexts, where there is one, else compiled, and kept there."""
-        cache = self.ep_context.cache
-        if cache is None or any(map(is_ep_context, fused.body.nodes)):
+        caching = self._caching()
+        if caching is None or any(map(is_ep_context, fused.body.nodes)):
             return self._compile(fused)  # what a library makes of somebody's context is not kept as compiled here
         descriptor = self._cache_descriptor(fused)
-        self._note_outcome(cache, descriptor, fused)
-        if self.ep_context.only_explains_cache:
+        caching.note_outcome(descriptor, fused)
+        if caching.only_explains:
             return NotCompiled()
+
+        def find(is_locked: bool) -> CompiledPartition | None:
+            return caching.find(descriptor, fused, lambda entry: self._import(entry, fused), is_locked=is_locked)
 
         def make() -> CompiledPartition:
             made = self._compile(fused)
-            self._keep(cache, descriptor, fused, made)
+            caching.keep(descriptor, fused, lambda: self._parts_of(made, fused))
             return made
 
-        return self._once(cache, descriptor, partial(self._find, cache, descriptor, fused), make)
+        return caching.once(descriptor, find, make)
 
-    def _once(
-        self,
-        cache: EpContextCache,
-        descriptor: ContextDescriptor,
-        find: Callable[[bool], _T | None],
-        make: Callable[[], _T],
-    ) -> _T:
-        """What ``find`` finds; else what ``make`` makes, in one process while others that need the same wait for it.
-
-        ``find`` is told whether the lock is held: then it may delete what is damaged.
-        """
-        found = find(False)
-        if found is not None:
-            return found
-        options = self.ep_context
-        with cache.lock(descriptor, limit_s=options.wait_limit_s, check_cancelled=options.check_cancelled):
-            found = find(True)  # another process may have made it meanwhile
-            return make() if found is None else found
-
-    def _note_outcome(self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode) -> None:
-        model, explains = str(self.ep_context.model_path or ""), self.ep_context.only_explains_cache
-        self.cache_outcomes.append(
-            cache.outcome(descriptor, partition=fused.node.name, model=model, is_checked=explains)
+    def _caching(self) -> PartitionCache | None:
+        """The session's cache of contexts; None where it has none."""
+        cache = self.ep_context.cache
+        if cache is None:
+            return None
+        return PartitionCache(
+            ep_name=self.name,
+            source=self._written_source,
+            cache=cache,
+            options=self.ep_context,
+            outcomes=self.cache_outcomes,
+            kept=self.kept_contexts,
         )
 
-    def _find(
-        self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode, is_locked: bool
-    ) -> CompiledPartition | None:
-        entry = cache.read(descriptor, drops=is_locked)
-        if entry is None:
-            return None
-        try:
-            found = self._import(entry, fused)
-        except LimitExceededError:
-            raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is wrong, it can be compiled anew
-            if is_locked:
-                _log.warning("a cached context of %s is dropped: %s", self.name, _first_line(error))
-                cache.drop(context_key(descriptor))
-            return None
-        self._note_kept(entry, fused)
-        return found
-
-    def _keep(
-        self, cache: EpContextCache, descriptor: ContextDescriptor, fused: FusedNode, compiled: CompiledPartition
-    ) -> None:
-        try:
-            parts = self._parts_of(compiled, fused)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a session that cannot be kept is one all the same
-            _log.warning("what %s compiled cannot be kept: %s", self.name, _first_line(error))
-            return
-        entry = ContextEntry(name=fused.node.name, descriptor=descriptor, parts=parts, arity=_arity(fused))
-        if cache.write(entry, model=str(self.ep_context.model_path or "")):
-            self._note_kept(entry, fused)
-
-    def _note_kept(self, entry: ContextEntry, fused: FusedNode) -> None:
-        source = self.context_sources[0] if self.context_sources else self.name
-        self.kept_contexts[fused.node.name] = KeptContext(
-            key=context_key(entry.descriptor), partition_name=entry.name, source=source
-        )
+    @property
+    def _written_source(self) -> str:
+        """What it writes as the ``source`` of EPContext nodes."""
+        return self.context_sources[0] if self.context_sources else self.name
 
     def _compile(self, fused: FusedNode) -> CompiledPartition:
         try:
@@ -340,10 +265,10 @@ class CompilingProvider(ExecutionProvider):
             raise
         except Exception as error:
             raise CompileError(
-                f"{self.name} cannot compile partition {quoted(fused.node.name)}: {_first_line(error)}",
+                f"{self.name} cannot compile partition {quoted(fused.node.name)}: {first_line(error)}",
                 ep_name=self.name,
             ) from error
-        if not _computes(compiled):
+        if not has_compute(compiled):
             raise CompileError(
                 f"{self.name} cannot compile partition {quoted(fused.node.name)}: compile_partition returned "
                 f"{type(compiled).__name__}, which has no compute()",
@@ -353,9 +278,8 @@ class CompilingProvider(ExecutionProvider):
 
     def _context_writer(self) -> EpContextWriter:
         if self._writer is None:
-            source = self.context_sources[0] if self.context_sources else self.name
             self._writer = EpContextWriter(
-                self.name, source, self.ep_context, self.finish_group, form=self.context_form
+                self.name, self._written_source, self.ep_context, self.finish_group, form=self.context_form
             )
         return self._writer
 
@@ -370,7 +294,7 @@ class CompilingProvider(ExecutionProvider):
             name=fused.node.name,
             descriptor=self._describe(fused),
             parts=parts,
-            arity=_arity(fused),
+            arity=arity_of(fused),
             source=self.group_source(fused) if is_shared else None,
         )
 
@@ -395,7 +319,7 @@ class CompilingProvider(ExecutionProvider):
         if self.first_loader is not None:
             load_in_child_first(entry, self._environment(), self.first_loader, fused)
         loaded = self.import_context(entry, fused)
-        if not _computes(loaded):
+        if not has_compute(loaded):
             raise EpContextError(
                 f"{self.name} cannot load the context of partition {quoted(entry.name)}: import_context returned "
                 f"{type(loaded).__name__}, which has no compute()",
@@ -419,7 +343,7 @@ class CompilingProvider(ExecutionProvider):
             raise
         except (Exception, SystemExit) as error:
             raise EpContextError(
-                f"{self.name} cannot say whether the context of partition {quoted(name)} fits: {_first_line(error)}",
+                f"{self.name} cannot say whether the context of partition {quoted(name)} fits: {first_line(error)}",
                 ep_name=self.name,
                 source=attributes.source,
                 partition_name=name,
@@ -437,63 +361,17 @@ class CompilingProvider(ExecutionProvider):
             raise
         except (Exception, SystemExit) as error:
             raise EpContextError(
-                f"{self.name} cannot load the context of partition {quoted(name)}: {_first_line(error)}",
+                f"{self.name} cannot load the context of partition {quoted(name)}: {first_line(error)}",
                 ep_name=self.name,
                 source=attributes.source,
                 partition_name=name,
             ) from error
-        return entry, _as_fused(compiled, context_node, fused.body)
+        return entry, as_fused(compiled, context_node, fused.body)
 
 
 def _compute(compiled: CompiledPartition, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
     return compiled.compute(inputs, context)
 
 
-class NotCompiled:
-    """Stands for a partition in a session that only explains what the cache has."""
-
-    def compute(self, inputs: Sequence[Any], context: object) -> Sequence[Any]:  # noqa: ARG002
-        raise EpContextError("the session was made to explain the cache of contexts, not to run", ep_name="")
-
-    def get_placement(self) -> Sequence[BackendPlacement]:
-        return ()
-
-
-class _AsFused:
-    """A loaded context as its fused node calls it: constants and repeated inputs filled in, unused outputs left out."""
-
-    def __init__(self, compiled: CompiledPartition, node: Node, body: Graph) -> None:
-        places = {name: place for place, name in enumerate(body.inputs)}
-        self._compiled = compiled
-        self._sources: list[Any] = [
-            None if not name else places[name] if name in places else body.initializers[name].numpy()
-            for name in node.inputs
-        ]
-        self._outputs = [node.outputs.index(name) for name in body.outputs]
-
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
-        given = [inputs[source] if isinstance(source, int) else source for source in self._sources]
-        made = self._compiled.compute(given, context)
-        return [made[place] for place in self._outputs]
-
-
-def _as_fused(compiled: CompiledPartition, node: Node, body: Graph) -> CompiledPartition:
-    if tuple(node.inputs) == body.inputs and tuple(node.outputs) == body.outputs:
-        return compiled
-    return _AsFused(compiled, node, body)
-
-
-def _computes(compiled: object) -> bool:
-    return callable(getattr(compiled, "compute", None))
-
-
-def _arity(fused: FusedNode) -> tuple[int, int]:
-    return len(fused.body.inputs), len(fused.body.outputs)
-
-
 def _hands_out(compiled: CompiledPartition) -> Callable[[str], CompiledPartition]:
     return lambda _node_name: compiled
-
-
-def _first_line(error: BaseException) -> str:
-    return quoted(next(iter(str(error).strip().splitlines()), type(error).__name__))

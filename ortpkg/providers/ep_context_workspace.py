@@ -80,9 +80,10 @@ class AbandonedGroup:
 
 @dataclass(slots=True)
 class _Loaded:
-    """What is left of a binary that was loaded, and what the file was then."""
+    """A binary that was loaded, the names of those of its contexts that nobody took, and what the file was then."""
 
-    entries: dict[str, ContextEntry]
+    source: ContextSource
+    names: set[str]
     stamp: Stamp | None
 
 
@@ -183,34 +184,32 @@ class EpContextWorkspace:
         Raises EpContextError where the file has no such context or is damaged.
         """
         with self._lock:
-            left = self._left(path)
-            if name in left:
-                found = left.pop(name)
-                if not left:
-                    del self._loaded[path]
-                return found
-            stamp = file_stamp(path)
-            file = load(path)
-            entries = {each: file.entry(each) for each in file.names if each != name}
-            found = file.entry(name)
-            if entries:
-                self._loaded[path] = _Loaded(entries, stamp)
+            loaded = self._left(path)
+            if loaded is None or name not in loaded.names:
+                stamp = file_stamp(path)
+                source = load(path)
+                loaded = _Loaded(source, set(source.names), stamp)
+            # Only what is asked for is compared with its digest: a stranger's index may lead to one place many times.
+            found = loaded.source.entry(name)
+            loaded.names.discard(name)
+            self._loaded[path] = loaded
+            if not loaded.names:
+                del self._loaded[path]
             return found
 
     def holds(self, path: Path, name: str) -> bool:
         """Whether the context of that partition of the file at ``path`` waits to be taken."""
         with self._lock:
-            return name in self._left(path)
+            loaded = self._left(path)
+            return loaded is not None and name in loaded.names
 
-    def _left(self, path: Path) -> dict[str, ContextEntry]:
-        """What waits to be taken of the file; nothing where another file has taken its place."""
+    def _left(self, path: Path) -> _Loaded | None:
+        """What waits to be taken of the file; None where nothing does, or another file has taken its place."""
         loaded = self._loaded.get(path)
-        if loaded is None:
-            return {}
-        if file_stamp(path) not in (None, loaded.stamp):
+        if loaded is not None and file_stamp(path) not in (None, loaded.stamp):
             del self._loaded[path]
-            return {}
-        return loaded.entries
+            return None
+        return loaded
 
     def clear(self) -> None:
         """Forgets loaded contexts that no session has taken."""

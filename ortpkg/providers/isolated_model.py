@@ -33,6 +33,7 @@ from ortpkg.providers.ep_context_descriptor import ContextDescriptor, descriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part
+from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.run_watch import Watched, WatchedRun, run_watched
 from ortpkg.providers.session_settings import SessionSettings
 
@@ -78,6 +79,10 @@ class IsolatedLibrary(NativeLibrary):
         self._worker: Worker | None = self._start()
         self._models: list[_IsolatedModel] = []
         self._environment: ContextDescriptor | None = None
+
+    def unapplied(self, settings: SessionSettings) -> tuple[str, ...]:
+        device = openvino_device(self._ep_devices, self._options) if self.backend == "openvino" else ""
+        return self.traits.unapplied(settings, device=device)
 
     def opened(self) -> None:
         self._worker = self._open(self._worker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
@@ -41,6 +41,7 @@ class LibraryTraits:
     Attributes:
         border_types: element types that may cross the border to it.
         session_values: options of the session that it obeys, by onnxruntime's names; None for all.
+        values_of_device: those that it obeys on one device only, by that device's name.
         takes_session_entries: whether it reads onnxruntime's config entries.
         takes_patches: whether contexts of another release with the same major and minor version load.
         operator_lists: in its messages: a list of operators that it lacks, as group ``names``, separated by commas.
@@ -49,14 +50,17 @@ class LibraryTraits:
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
     session_values: frozenset[str] | None = frozenset()
+    values_of_device: Mapping[str, frozenset[str]] = field(default_factory=dict)
     takes_session_entries: bool = False
     takes_patches: bool = False
     operator_lists: tuple[re.Pattern[str], ...] = ()
     operators: tuple[re.Pattern[str], ...] = ()
 
-    def unapplied(self, settings: SessionSettings) -> tuple[str, ...]:
-        """Names of what the settings say and the library does not obey."""
+    def unapplied(self, settings: SessionSettings, *, device: str = "") -> tuple[str, ...]:
+        """Names of what the settings say and the library does not obey on that device."""
         known = self.session_values
+        if known is not None:
+            known |= self.values_of_device.get(device, frozenset())
         values = () if known is None else (each for each in settings.values if each not in known | OBEYED_BY_SESSION)
         entries = () if self.takes_session_entries else settings.entries
         return (*values, *entries, *settings.other_entries)
@@ -74,7 +78,7 @@ class LibraryTraits:
 #: By backend; a library without an entry is asked for nothing but to compile.
 LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
     "openvino": LibraryTraits(
-        session_values=frozenset({"intra_op_num_threads"}),
+        values_of_device={"CPU": frozenset({"intra_op_num_threads"})},
         # "No conversion rule found for operations: acme.Frobnicate, Unique, Det-21": with the opset's version, or not
         operator_lists=(re.compile(r"No conversion rule found for operations: (?P<names>[\w.\-]+(?:, [\w.\-]+)*)"),),
     ),

@@ -102,6 +102,10 @@ class NativeLibrary(ABC):
         """Called before it is opened."""
         self.settings = settings
 
+    def unapplied(self, settings: SessionSettings) -> tuple[str, ...]:
+        """Names of what ``settings`` say and the library does not obey."""
+        return self.traits.unapplied(settings)
+
     @abstractmethod
     def compile_model(self, model: NativeModel) -> CompiledModel:
         """Compiles. Raises whatever the library raises."""
@@ -187,3 +191,8 @@ def words_of(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
     return " ".join(telling or [line for line in lines if line]) or type(error).__name__
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what was raised, quoted; its type where it says nothing."""
+    return quoted(next(iter(str(error).strip().splitlines()), type(error).__name__))

@@ -30,6 +30,7 @@ from ortpkg.providers.native_library import (
     required_part,
     signature_part,
 )
+from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import (
     CompiledGroup,
     Ports,
@@ -78,7 +79,7 @@ class OpenVinoLibrary(NativeLibrary):
 
     def __init__(self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None) -> None:
         self._options = dict(options or {})
-        self._device = _device_of(ep_devices, self._options)
+        self._device = openvino_device(ep_devices, self._options)
         self._properties = _properties_of(self._options)
         self._core = openvino.Core()
         if "precision" not in self._options:
@@ -91,6 +92,9 @@ class OpenVinoLibrary(NativeLibrary):
         threads = settings.values.get("intra_op_num_threads")
         if threads and self._device == _CPU:
             self._properties.setdefault(_PROPERTIES["num_of_threads"], str(threads))
+
+    def unapplied(self, settings: SessionSettings) -> tuple[str, ...]:
+        return self.traits.unapplied(settings, device=self._device)
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
         read = self._core.read_model(model.data)
@@ -249,19 +253,6 @@ def _ports_of(compiled: Any, inputs: Sequence[str], outputs: Sequence[str]) -> P
         outputs=tuple(port_of(compiled.outputs, name) for name in outputs),
         constants={},
     )
-
-
-def _device_of(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> str:
-    """The option's device; where that is only a type ("GPU"), the EP device's more exact name ("GPU.1").
-
-    Several EP devices are one virtual device, whose first takes what it can.
-    """
-    names = list(dict.fromkeys(filter(None, (each.ep_options.get("device_type", "") for each in ep_devices))))
-    offered = f"HETERO:{','.join(names)}" if len(names) > 1 else "".join(names)
-    asked = options.get("device_type", "")
-    if not asked or offered.partition(".")[0] == asked:
-        return offered or "CPU"
-    return asked
 
 
 def _properties_of(options: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.providers.execution_provider import MetaDef
+from ortpkg.providers.execution_provider import FusedNode, MetaDef
 
 
 def partition_body(
@@ -49,6 +49,14 @@ def partition_body(
         if found is not None:
             body.set_type(value, found)
     return body
+
+
+def fused_node_of(graph: Graph, nodes: Sequence[Node], meta: MetaDef, ep_name: str) -> FusedNode:
+    """What the nodes would be fused into, to be compiled and thrown away: the graph stays as it is."""
+    node = Node(
+        index=-1, name=meta.name, op_type=meta.name, domain=meta.domain, inputs=meta.inputs, outputs=meta.outputs
+    )
+    return FusedNode(node=node, body=partition_body(graph, nodes, meta, ep_name, takes_subgraphs=False))
 
 
 def _taken(nodes: Sequence[Node], made: Collection[str], meta: MetaDef) -> Iterable[str]:

@@ -19,7 +19,8 @@ from ortpkg.graph.schemas import resolve_since_version
 from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
-from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider
+from ortpkg.providers.compiled_partition import CompiledPartition
+from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import ContextEntry, Part
 from ortpkg.providers.execution_provider import FusedNode, GraphViewer

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.providers.execution_provider import GraphViewer
+from ortpkg.providers.execution_provider import ComputeCapability, GraphViewer, MetaDef
 
 
 def supported_subgraphs(viewer: GraphViewer, supported: Collection[int]) -> list[tuple[int, ...]]:
@@ -40,6 +40,14 @@ def subgraph_signature(graph: Graph, indices: Sequence[int]) -> tuple[tuple[str,
         if value and (graph.is_output(value) or any(use.node_index not in inside for use in graph.consumers_of(value)))
     )
     return _in_order(inputs, graph.inputs), _in_order(outputs, graph.outputs)
+
+
+def subgraph_claim(graph: Graph, indices: tuple[int, ...], name: str) -> ComputeCapability | None:
+    """The claim of a set of nodes as one partition; None where nobody uses what they make."""
+    inputs, outputs = subgraph_signature(graph, indices)
+    if not outputs:
+        return None
+    return ComputeCapability(node_indices=indices, meta_def=MetaDef(name=name, inputs=inputs, outputs=outputs))
 
 
 def _in_order(values: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from ortpkg.providers.cached_sessions import (
     file_digest,
     session_key,
 )
-from ortpkg.providers.compiling_provider import CompilingProvider, KeptContext
+from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_context_cache import context_file_name
 from ortpkg.providers.ep_context_checks import Stamp, file_stamp
@@ -44,6 +44,7 @@ from ortpkg.providers.ep_context_options import (
 )
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.providers.partition_cache import KeptContext
 from ortpkg.session.native_settings import native_settings
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.partition_entries import partition_costs

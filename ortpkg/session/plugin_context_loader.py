@@ -16,7 +16,7 @@ from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
-from ortpkg.providers.native_execution_provider import native_model
+from ortpkg.providers.native_model import native_model
 from ortpkg.providers.plugins import ENTRY_POINT_GROUP, Plugin, PluginEpFactory, plugin_fingerprint, tries_first
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 

@@ -18,7 +18,8 @@ from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import TensorType, numpy_dtype
 from ortpkg.isolation.worker import Message
-from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider
+from ortpkg.providers.compiled_partition import CompiledPartition
+from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.ep_context_descriptor import descriptor_from_json
 from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.execution_provider import FusedNode

@@ -14,7 +14,7 @@ from typing import Any
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.graph.graph import Graph
 from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.compiling_provider import CompiledPartition
+from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import ContextEntry
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory

@@ -26,7 +26,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
 from ortpkg.providers import partition_digests as digests
 from ortpkg.providers.cached_sessions import CachedSessions
-from ortpkg.providers.compiling_provider import CompiledPartition
+from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_context_cache import CacheOutcome, EpContextCache, context_key
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor

@@ -23,7 +23,7 @@ from ortpkg.errors import (
 from ortpkg.graph.ep_context import ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers.compiling_provider import CompiledPartition
+from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.ep_context_file import open_context_file
 from ortpkg.providers.execution_provider import FusedNode
 from tests.ep_context.conftest import EXPECTED, TEXT, X

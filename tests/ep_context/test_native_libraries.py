@@ -17,7 +17,7 @@ from ortpkg.errors import CompileError, EpContextError, KernelNotFoundError, Sta
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
 from ortpkg.providers import first_load
-from ortpkg.providers.compiling_provider import CompiledPartition
+from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.ep_context_file import open_context_file
 from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.ep_registry import find_factory

@@ -19,7 +19,7 @@ from ortpkg.errors import EpContextError, OrtpkgError, SessionError, StatusCode,
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers.compiling_provider import CompiledPartition
+from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.ep_context_file import ContextEntry, open_context_file
 from ortpkg.providers.ep_context_workspace import shared_workspace
 from ortpkg.providers.execution_provider import FusedNode

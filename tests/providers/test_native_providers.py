@@ -17,6 +17,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
+from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import Ports
 from tests.kernels.node_runner import RunContext
 
@@ -173,15 +174,12 @@ def test_openvino_computes_in_float32_on_a_cpu_that_has_bfloat16() -> None:
 
 
 def test_the_exact_device_of_the_ep_device_is_used() -> None:
-    pytest.importorskip("openvino")
-    from ortpkg.providers.openvino_library import _device_of
-
     offered = EpDevice(ep_name="OpenVINOExecutionProvider", device=None, ep_options={"device_type": "GPU.1"})
 
-    assert _device_of([offered], {}) == "GPU.1"
-    assert _device_of([offered], {"device_type": "GPU"}) == "GPU.1"
-    assert _device_of([offered], {"device_type": "HETERO:GPU,CPU"}) == "HETERO:GPU,CPU"
-    assert _device_of([], {}) == "CPU"
+    assert openvino_device([offered], {}) == "GPU.1"
+    assert openvino_device([offered], {"device_type": "GPU"}) == "GPU.1"
+    assert openvino_device([offered], {"device_type": "HETERO:GPU,CPU"}) == "HETERO:GPU,CPU"
+    assert openvino_device([], {}) == "CPU"
 
 
 @pytest.mark.parametrize(

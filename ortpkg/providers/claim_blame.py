@@ -1,0 +1,117 @@
+"""Which nodes a native library refuses, where it does not compile what a provider would claim as a whole.
+
+The library's message may name operators that it lacks; else each kind of node is compiled alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ortpkg.errors import InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.providers.claim_refusals import ClaimRefusal
+from ortpkg.providers.library_traits import Operator
+from ortpkg.providers.native_library import NativeLibrary, words_of
+from ortpkg.providers.native_model import native_model
+from ortpkg.providers.partition_body import partition_body
+from ortpkg.providers.partition_border import PartitionBorder
+from ortpkg.providers.supported_subgraphs import subgraph_claim
+
+MOST_NAMES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimBlame:
+    """Looks for those to blame.
+
+    Attributes:
+        ep_name: whose claims they are, for messages.
+        library: that refuses.
+        border: to it.
+    """
+
+    ep_name: str
+    library: NativeLibrary
+    border: PartitionBorder
+
+    def refusal(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> ClaimRefusal:
+        """Who is to blame for ``error``: nodes of operators that it names, or that fail alone; else all."""
+        unknown = self.library.traits.unknown_operators(str(error)) & {
+            each for node in nodes for each in _operators_in(node)
+        }
+        refused = [node for node in nodes if not unknown.isdisjoint(_operators_in(node))]
+        if refused:
+            names = ", ".join(sorted(f"{domain or 'ai.onnx'}:{name}" for domain, name in unknown))
+            reason = f"{self.ep_name} cannot compile the model as a whole: its library lacks {names}"
+            return ClaimRefusal(makes=tuple(map(first_made, refused)), reasons=(reason,), unknown=unknown)
+        reason = str(error) if isinstance(error, OrtpkgError) else compile_error(self.ep_name, error)
+        alone = self._failing_alone(graph, nodes) if len(nodes) > 1 else set()
+        # What gives such values to a node inside cannot be tried alone: if nobody else is to blame, they are.
+        alone = alone or {node.index for node in nodes if self.border.has_foreign_values(graph, node)}
+        refused = list(nodes)
+        if alone and len(alone) < len(nodes):
+            names = ", ".join(quoted(graph.node(index).name) for index in sorted(alone)[:MOST_NAMES_SHOWN])
+            reason = f"{reason}; it refuses {names}"
+            refused = [node for node in nodes if node.index in alone]
+        makes = tuple(map(first_made, refused))
+        return ClaimRefusal(makes=makes, reasons=(reason,), is_lasting=_is_about_the_model(error))
+
+    def _failing_alone(self, graph: Graph, nodes: Sequence[Node]) -> set[int]:
+        """Nodes whose kind (operator, version, types) the library does not compile even as a model of one node."""
+        verdicts: dict[object, bool] = {}
+        failing = set()
+        for node in nodes:
+            types = tuple(str(graph.type_of(value)) for value in (*node.inputs, *node.outputs))
+            kind = (*operator_of(node), node.since_version, types)
+            if kind not in verdicts:
+                verdicts[kind] = self._fails_alone(graph, node)
+            if verdicts[kind]:
+                failing.add(node.index)
+        return failing
+
+    def _fails_alone(self, graph: Graph, node: Node) -> bool:
+        claim = subgraph_claim(graph, (node.index,), node.name)
+        if claim is None or claim.meta_def is None:
+            return False
+        meta = claim.meta_def
+        if not all(self.border.is_crossed_by(graph, value) for value in (*meta.inputs, *meta.outputs)):
+            return False
+        try:
+            self.library.compile_model(
+                native_model(partition_body(graph, [node], meta, self.ep_name, takes_subgraphs=False))
+            )
+        except (LimitExceededError, InvalidSessionOptionError):  # the caller's matter: no other provider mends it
+            raise
+        except Exception:  # noqa: BLE001 - libraries raise what they like
+            return True
+        return False
+
+
+def compile_error(ep_name: str, error: Exception) -> str:
+    """What is said where ``ep_name``'s library does not compile a model."""
+    return f"{ep_name} cannot compile the model: {quoted(words_of(error))}"
+
+
+def first_made(node: Node) -> str:
+    """The first value that it makes, by which it is known in its graph."""
+    return next(filter(None, node.outputs), "")
+
+
+def operator_of(node: Node) -> Operator:
+    """Its operator, by one name for ONNX's own domain."""
+    return ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+
+
+def _operators_in(node: Node) -> Iterator[Operator]:
+    """The node's operator and those of the graphs inside it."""
+    yield operator_of(node)
+    for subgraph in node.subgraphs.values():
+        for inner in subgraph.nodes:
+            yield from _operators_in(inner)
+
+
+def _is_about_the_model(error: Exception) -> bool:
+    """Whether it would come again: not where memory ran out, a file could not be read, or a child process ended."""
+    is_passing = isinstance(error, OrtpkgError | MemoryError | OSError) or "alloc" in str(error).lower()
+    return not is_passing and getattr(error, "kind", "") not in ("MemoryError", "OSError")
