@@ -19,7 +19,7 @@ from ortpkg.devices.fact_cache import cache_directory
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe, with_free_memory
-from ortpkg.providers.ep_libraries import emulation_notes
+from ortpkg.providers.ep_libraries import NO_DEVICE, emulation_notes
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.plugins import installed_plugins
 from ortpkg.selection.machine import discover_ep_devices
@@ -85,7 +85,8 @@ class Situation:
 
 
 def _is_failure(note: str) -> bool:
-    return not note.startswith("several distributions") and note not in emulation_notes()
+    is_remark = note.startswith("several distributions") or note.endswith(NO_DEVICE)
+    return not is_remark and note not in emulation_notes()
 
 
 def gather() -> Situation:

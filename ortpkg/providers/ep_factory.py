@@ -50,6 +50,11 @@ class EpFactory(ABC):
     def version(self) -> str:
         """Version of the library behind it, found without importing that library."""
 
+    @property
+    def nothing_offered_note(self) -> str:
+        """What is said where it is installed and offers no device; "" for nothing."""
+        return ""
+
     @abstractmethod
     def is_available(self) -> bool:
         """Whether it could be created here (its library is installed)."""

@@ -22,6 +22,8 @@ from ortpkg.providers.installed_metadata import recorded_distributions
 
 #: Names of execution providers, separated by commas, whose emulated devices are offered. Nothing else offers them.
 EMULATED_DEVICES_VARIABLE = "ORTPKG_EMULATED_DEVICES"
+#: How the note of a library ends that works, and offers nothing here.
+NO_DEVICE = "offers no device on this machine"
 _PREFIX = "onnxruntime-"
 #: Where folder names do not tell what is installed, these are looked for by name.
 _KNOWN_WHEELS = ("onnxruntime-qnn", "onnxruntime-ep-openvino")

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
-from ortpkg.providers.ep_libraries import Emulation, EpLibrary, emulation_note, is_emulation_asked_for
+from ortpkg.providers.compatibility_info import is_own_text
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.ep_libraries import NO_DEVICE, Emulation, EpLibrary, emulation_note, is_emulation_asked_for
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 
 if TYPE_CHECKING:
@@ -44,6 +46,10 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         is_left_out = emulation is not None and not is_emulation_asked_for(self.ep_name)
         return emulation_note(self._library, emulation) if emulation is not None and is_left_out else ""
 
+    @property
+    def nothing_offered_note(self) -> str:
+        return f"{self.ep_name} ({self._library}) {NO_DEVICE}"
+
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
         """Those that the library reports. Where it only emulates, that device if it is asked for by name, else none."""
         reported = super().get_supported_devices(hardware)
@@ -55,6 +61,14 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         played = [_emulated(each, emulation, self._library) for each in reported if _runs_on_cpu(each)][:1]
         self._reported = (hardware, [each.device for each in played if each.device is not None])
         return played
+
+    def validate_compiled_model_compatibility_info(
+        self, devices: Sequence[HardwareDevice], info: str
+    ) -> CompiledModelCompatibility:
+        """As in every onnxruntime; NOT_APPLICABLE on an emulated device, for which libraries rate nothing."""
+        if any(EMULATED in device.metadata for device in devices) and not is_own_text(info, self.backend):
+            return CompiledModelCompatibility.NOT_APPLICABLE
+        return super().validate_compiled_model_compatibility_info(devices, info)
 
     def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
         return EMULATED in ep_device.ep_metadata or super().has_device(ep_device, hardware)

@@ -41,7 +41,8 @@ def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any,
             except Exception as error:  # onnxruntime has an exception of its own for each status
                 if "already registered" not in str(error):
                     raise ExecutionProviderError(
-                        f"onnxruntime {onnxruntime.__version__} refuses the library of {ep_name}: {quoted(error)}",
+                        f"onnxruntime {onnxruntime.__version__} refuses the library of {ep_name}: "
+                        f"{quoted(_why_refused(error, path))}",
                         ep_name=ep_name,
                     ) from error
             own = registered_devices(onnxruntime, path)
@@ -49,6 +50,12 @@ def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any,
         names = {each.ep_name for each in own}
         # OpenVINO's meta devices are named after it: "OpenVINOExecutionProvider.AUTO".
         return named or tuple(each for each in own if each.ep_name.rpartition(".")[0] not in names)
+
+
+def _why_refused(error: Exception, path: str) -> str:
+    """What the system's loader said, where onnxruntime passes that on: it names the library's path twice before."""
+    said = str(error)
+    return said.rpartition(" with error: ")[2].removeprefix(f"{path}: ") or said
 
 
 def load_quietly(path: str) -> None:

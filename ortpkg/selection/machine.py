@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
-from ortpkg.ep_names import CPU_EP
+from ortpkg.ep_names import CPU_EP, resolve_ep_name
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
@@ -118,13 +118,17 @@ def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Colle
 
     A factory that fails is left out and noted; nothing is raised.
     """
-    found = available_factories(machine.hardware, named={*named, *([ep] if ep else [])})
+    wanted = {resolve_ep_name(name) for name in (*named, *([ep] if ep else []))}
+    found = available_factories(machine.hardware, named=wanted)
     ep_devices: list[EpDevice] = []
     notes = list(found.notes)
     for factory in found.factories:
         try:
             offered: object = factory.get_supported_devices(machine.hardware)
-            ep_devices += _checked(factory, offered)
+            checked = _checked(factory, offered)
+            ep_devices += checked
+            if not checked and factory.nothing_offered_note and (factory.ep_name in wanted or not wanted):
+                notes.append(factory.nothing_offered_note)
         except ExecutionProviderError as error:
             notes.append(str(error))
         except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along

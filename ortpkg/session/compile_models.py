@@ -219,7 +219,7 @@ def _compile_in_onnxruntime(request: CompileRequest, ep_device: EpDevice) -> lis
             Path(job.output),
             data_folder=job.data_folder,
             is_embedded=request.is_embedded,
-            config_entries=_sharing_entries(request, is_last=is_last),
+            config_entries={**request.config_entries, **_sharing_entries(request, is_last=is_last)},
         )
         made.append(_described(Path(job.output), "" if ep_device.device is None else ep_device.device.type))
     return made

@@ -6,8 +6,11 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -16,12 +19,15 @@ import pytest
 import ortpkg
 from ortpkg.api.compiling import compile_model_files
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import AuthoringError, UsageError
 from ortpkg.package.digests import STAGING_PREFIX
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.providers.ep_context_checks import file_stamp
 from ortpkg.providers.ep_context_file import open_context_file
-from ortpkg.session.compile_models import CompileJob, CompileRequest
+from ortpkg.providers.ep_context_options import SHARE_EP_CONTEXTS
+from ortpkg.session import compile_models
+from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest
 from tests.ep_context.compiling import WIDTH, tree, two_models
 from tests.ep_context.fake_compiler import NAME as FAKE
 
@@ -199,6 +205,36 @@ def test_config_entries_reach_the_sessions_and_those_of_the_command_are_passed_o
     names = open_context_file(tmp_path / "out" / "prefill_prepack.bin", ep_name="PrepackExecutionProvider").names
     assert [name.startswith("_part1") for name in names] == [True, True]
     check_runs(tmp_path / "out")
+
+
+@pytest.mark.requirement("E51")
+def test_config_entries_reach_onnxruntime_where_it_compiles_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = []
+
+    class Compiler:
+        def __init__(self, *_made_for: object) -> None: ...
+
+        def compile(self, _source: Path, _output: Path, *, config_entries: Mapping[str, str], **_rest: object) -> None:
+            given.append(dict(config_entries))
+
+    offered = EpDevice(ep_name="AcmeExecutionProvider", device=None, backend="onnxruntime")
+    monkeypatch.setattr(compile_models, "find_ep_device", lambda *_asked, **_rest: offered)
+    made = CompiledModel(output=tmp_path / "made", partitions=1, other_nodes=0, files=(), device="")
+    monkeypatch.setattr(compile_models, "_described", lambda _output, _device: made)
+    monkeypatch.setitem(
+        sys.modules, "ortpkg.providers.onnxruntime_compiler", SimpleNamespace(OnnxRuntimeCompiler=Compiler)
+    )
+    jobs = tuple(CompileJob(model=f"{name}.onnx", output=str(tmp_path / name)) for name in ("a", "b"))
+    request = CompileRequest(
+        jobs=jobs, ep="acme", is_shared=True, for_onnxruntime=True, config_entries={"k": "v", SHARE_EP_CONTEXTS: "0"}
+    )
+    compile_models.compile_for_parent(asdict(request))
+    assert given == [
+        {"k": "v", SHARE_EP_CONTEXTS: "1"},
+        {"k": "v", SHARE_EP_CONTEXTS: "1", "ep.stop_share_ep_contexts": "1"},
+    ]
 
 
 @pytest.mark.requirement("E51")

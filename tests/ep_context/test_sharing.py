@@ -20,8 +20,9 @@ from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.providers.compiled_partition import CompiledPartition
+from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import ContextEntry, open_context_file
-from ortpkg.providers.ep_context_workspace import shared_workspace
+from ortpkg.providers.ep_context_workspace import EpContextWorkspace, shared_workspace
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.prepack_execution_provider import PrepackExecutionProvider
 from ortpkg.providers.prepack_partition import PrepackedPartition
@@ -98,6 +99,25 @@ def test_what_was_taken_is_no_longer_there(models: list[Path]) -> None:
     (models[0].parent / "net_fake.bin").unlink()
     with pytest.raises(EpContextError, match="cannot be read"):
         state_of(paths[0], FakeCompiler(), ep_share_ep_contexts="1")
+
+
+def test_of_a_binary_only_the_context_that_is_asked_for_is_compared(tmp_path: Path) -> None:
+    """An index of a stranger may lead to one large place a hundred thousand times."""
+    asked = []
+
+    class Source:
+        names = tuple(f"p{number}" for number in range(100_000))
+
+        def entry(self, name: str) -> ContextEntry:
+            asked.append(name)
+            return ContextEntry(name=name, descriptor=ContextDescriptor(ep=NAME, sdk_version="", device=""), parts={})
+
+    workspace = EpContextWorkspace(NAME)
+    for name in ("p7", "p8"):
+        assert workspace.take(tmp_path / "net.bin", name, lambda _path: Source()).name == name
+    assert asked == ["p7", "p8"]
+    assert not workspace.holds(tmp_path / "net.bin", "p7")
+    assert workspace.holds(tmp_path / "net.bin", "p9")
 
 
 @pytest.mark.requirement("E49")

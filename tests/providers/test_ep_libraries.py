@@ -162,8 +162,19 @@ def test_its_own_function_rates_a_string_on_its_devices(monkeypatch: pytest.Monk
 @pytest.mark.skipif(not _has_onnxruntime, reason="only onnxruntime loads such libraries")
 def test_a_file_that_is_no_library_is_refused_in_a_child_and_noted(install: Install) -> None:
     folder = install("onnxruntime-ep-acme", "1.2", "", "libonnxruntime_providers_acme.so")
-    with pytest.raises(ExecutionProviderError, match="refuses the library of AcmeExecutionProvider"):
+    with pytest.raises(ExecutionProviderError, match=r"refuses the library of AcmeExecutionProvider: 'file too short'"):
         EpLibraryFactory(_library(folder)).get_supported_devices([_CPU])
+
+
+@pytest.mark.parametrize(("named", "is_told"), [((), True), (("acme",), False), (("AcmeExecutionProvider",), True)])
+def test_a_library_that_offers_nothing_here_says_so_to_whom_it_concerns(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: tuple[str, ...], is_told: bool
+) -> None:
+    _with_onnxruntime(monkeypatch, _library(tmp_path))
+    _answers(monkeypatch, ProbeAnswer(value={"providers": [], "ep_devices": []}))
+    offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), named=named)
+    note = "AcmeExecutionProvider (onnxruntime-ep-acme 1.2) offers no device on this machine"
+    assert offer.notes == ((note,) if is_told else ())
 
 
 def test_a_library_that_fails_leaves_the_others_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -251,6 +262,19 @@ def test_on_another_machine_the_same_wheel_emulates_nothing(
 ) -> None:
     monkeypatch.setattr(ep_libraries, "_can_emulate", lambda: False)
     assert emulator.emulation is None
+
+
+def test_no_library_rates_its_own_strings_on_a_device_that_it_emulates(
+    emulator: EpLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QNN's rates real NPUs only, and fails over the CPU that plays one."""
+    monkeypatch.setenv(EMULATED_DEVICES_VARIABLE, "qnn")
+    factory = EpLibraryFactory(emulator)
+    (offered,) = factory.get_supported_devices([_CPU])
+    assert offered.device is not None
+    asked = _answers(monkeypatch, ProbeAnswer(failure="it raised 'RuntimeError: only supports NPU'"))
+    assert factory.validate_compiled_model_compatibility_info([offered.device], "v2:6") == "EP_NOT_APPLICABLE"
+    assert asked == []
 
 
 # --- precision -------------------------------------------------------------------------------------------------------

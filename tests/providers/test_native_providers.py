@@ -17,8 +17,10 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
+from ortpkg.providers.isolated_model import IsolatedLibrary
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import Ports
+from ortpkg.providers.session_settings import SessionSettings
 from tests.kernels.node_runner import RunContext
 
 _MLP = """
@@ -180,6 +182,25 @@ def test_the_exact_device_of_the_ep_device_is_used() -> None:
     assert openvino_device([offered], {"device_type": "GPU"}) == "GPU.1"
     assert openvino_device([offered], {"device_type": "HETERO:GPU,CPU"}) == "HETERO:GPU,CPU"
     assert openvino_device([], {}) == "CPU"
+
+
+@pytest.mark.parametrize(
+    ("device", "unapplied"), [("CPU", ()), ("AUTO", ("intra_op_num_threads",)), ("GPU", ("intra_op_num_threads",))]
+)
+@pytest.mark.parametrize("is_isolated", [False, True], ids=["here", "child"])
+def test_openvino_says_on_which_devices_threads_do_not_apply(device: str, is_applied: bool, is_isolated: bool) -> None:
+    pytest.importorskip("openvino")
+    from ortpkg.providers.openvino_library import OpenVinoLibrary
+
+    options = {"device_type": device}
+    library = (
+        IsolatedLibrary("OpenVINOExecutionProvider", backend="openvino", options=options)
+        if is_isolated
+        else OpenVinoLibrary(options=options)
+    )
+    unapplied = library.unapplied(SessionSettings(values={"intra_op_num_threads": 2}))
+    assert unapplied == (() if is_applied else ("intra_op_num_threads",))
+    library.close()
 
 
 @pytest.mark.parametrize(

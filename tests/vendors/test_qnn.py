@@ -83,7 +83,7 @@ def test_a_context_that_ortpkg_compiled_is_selected_and_runs(qnn_package: Path, 
     loads("context by ortpkg for QNN", "QNN, by onnxruntime", "refused: the container is ortpkg's")
 
 
-def test_a_context_that_onnxruntime_compiled_runs_and_is_rated_by_qnn_itself(
+def test_a_context_that_onnxruntime_compiled_runs_and_is_not_rated_while_qnn_emulates(
     qnn_package: Path, fixed_model: Path, tmp_path: Path, ortpkg: Ortpkg, loads: Loads
 ) -> None:
     context = tmp_path / "fixed_ctx.onnx"
@@ -97,10 +97,10 @@ def test_a_context_that_onnxruntime_compiled_runs_and_is_rated_by_qnn_itself(
     assert ortpkg("add-variant", qnn_package, context, *words).code == 0
     rated = ortpkg("select", qnn_package, "--device", "npu", "--explain", emulates="qnn")
     assert "'theirs'" in rated.out
-    assert "EP_NOT_APPLICABLE" in rated.out, "what QNN says of its own string while it emulates"
+    assert "failed to judge" not in rated.out, "QNN's function, which rates real NPUs only, is not asked"
     done = ortpkg("run", qnn_package, "--variant", "theirs", "--trust", emulates="qnn")
     assert "outputs match what the package expects" in done.err + done.out, done.err
-    loads("context by onnxruntime for QNN", "QNN, by ortpkg", "NOT_APPLICABLE, says QNN; as expected")
+    loads("context by onnxruntime for QNN", "QNN, by ortpkg", "not rated: QNN rates real NPUs only; as expected")
 
 
 def test_doctor_has_nothing_to_complain_of_a_wheel_that_emulates(ortpkg: Ortpkg) -> None:
