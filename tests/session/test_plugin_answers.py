@@ -17,7 +17,8 @@ import pytest
 from ortpkg.errors import ExecutionProviderError, RunError
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.compiling_provider import CompiledPartition, CompilingProvider
+from ortpkg.providers.compiled_partition import CompiledPartition
+from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import ContextEntry
