@@ -25,6 +25,7 @@ from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defa
 from ortpkg.errors import ExitCode, OrtpkgError, PackageError, ResultUnreadableError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.planned_files import Rehearsed
+from ortpkg.variables import yes_or_no
 
 #: Command → module whose function ``command`` runs it. The order is that of ``ortpkg --help``.
 COMMANDS: dict[str, str] = {
@@ -77,6 +78,8 @@ INTERNAL_ERROR = 70
 _GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
 _HELP_FLAGS = frozenset({"--help", "-h"})
 _COMPLETION = "_ORTPKG_COMPLETE"
+#: Shows where an error that nobody expected arose.
+TRACEBACK_VARIABLE = "ORTPKG_TRACEBACK"
 #: typer exports this class's children only, and takes it from click or from its own copy of click.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
@@ -102,7 +105,7 @@ def run(words: Sequence[str]) -> int:
         output.note("cancelled", is_urgent=True)
         code = ExitCode.CANCELLED
     except (OutputError, OSError) as error:
-        if isinstance(error, OSError) and os.environ.get("ORTPKG_TRACEBACK"):
+        if isinstance(error, OSError) and _wants_traceback():
             raise
         streams.discard_output()
         said = error if isinstance(error, OutputError) else OutputError.of(error)
@@ -157,6 +160,11 @@ def _without_help_command(words: Sequence[str]) -> list[str]:
         return list(words)
     place = list(words).index(called)
     return [*words[:place], *words[place + 1 : place + 2], "--help"]
+
+
+def _wants_traceback() -> bool:
+    """In the middle of another error, what says neither yes nor no counts as yes; ``ortpkg settings`` tells of it."""
+    return yes_or_no(os.environ.get(TRACEBACK_VARIABLE) or "0") is not False
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:
@@ -230,7 +238,7 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
         except Exception as error:
             if interrupts.happened():
                 raise KeyboardInterrupt from error
-            if os.environ.get("ORTPKG_TRACEBACK"):
+            if _wants_traceback():
                 raise
             message = f"error: a bug in ortpkg: {type(error).__name__}: {error} (ORTPKG_TRACEBACK=1 shows where)"
             output.note(message, is_urgent=True)
@@ -257,7 +265,7 @@ def _run_typed(function: Callable[[], Any], output: Output, defaults: OptionDefa
     except (OrtpkgError, OSError) as error:
         if interrupts.happened():  # a library made another error of it
             raise KeyboardInterrupt from error
-        if isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and os.environ.get("ORTPKG_TRACEBACK")):
+        if isinstance(error, BrokenPipeError) or (isinstance(error, OSError) and _wants_traceback()):
             raise
         said = defaults.located(error) if isinstance(error, OrtpkgError) else _refused_by_system(error)
         print_error(said, output)

@@ -16,7 +16,6 @@ COMMANDS_OF: Mapping[str, tuple[str, ...]] = {
     "backend": ("select", "run", "cache"),
     "trust": ("run", "bench", "cache"),
     "threads": ("run", "bench"),
-    "store": (),
 }
 
 

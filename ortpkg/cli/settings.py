@@ -1,4 +1,4 @@
-"""What a user or a project wants unless a command line says otherwise: policy, backend, trust, threads, store.
+"""What a user or a project wants unless a command line says otherwise: policy, backend, trust, threads.
 
 Of several sources, the first that says something counts: the command line, the environment, the project's file
 (``ortpkg.toml``, or ``[tool.ortpkg]`` in ``pyproject.toml``, in the current folder or the nearest above it), the user's
@@ -18,12 +18,12 @@ from typing import Any
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.enclosing_package import enclosing_package
+from ortpkg.variables import yes_or_no
 
 CONFIG_ENVIRONMENT = "ORTPKG_CONFIG_DIR"
 _FILE, _PYPROJECT = "ortpkg.toml", "pyproject.toml"
 #: Larger than any file that somebody wrote.
 _MOST_NBYTES = 1 << 20
-_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,6 @@ class Settings:
         policy, backend: as ``--policy`` and ``--backend`` of ``select`` and ``run``.
         trust: as ``--trust``.
         threads: as ``--threads``.
-        store: the folder that packages are to be kept in.
         sources: name of a setting → where it comes from, for people.
     """
 
@@ -42,7 +41,6 @@ class Settings:
     backend: str | None = None
     trust: bool | None = None
     threads: int | None = None
-    store: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,33 +48,25 @@ class Settings:
 class _Setting:
     """How one setting is read. ``is_personal``: a project's file may not say it."""
 
-    read: Callable[[object, Path], Any]
+    read: Callable[[object], Any]
     expected: str
     is_personal: bool = False
 
 
-def _text(value: object, _base: Path) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value and value.isprintable() else None
 
 
-def _yes_or_no(value: object, _base: Path) -> bool | None:
+def _yes_or_no(value: object) -> bool | None:
     if isinstance(value, str):
-        return True if value.lower() in _YES else False if value.lower() in _NO else None
+        return yes_or_no(value)
     return value if isinstance(value, bool) else None
 
 
-def _count(value: object, _base: Path) -> int | None:
+def _count(value: object) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 6:
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 4096 else None
-
-
-def _folder(value: object, base: Path) -> Path | None:
-    """An absolute path; a relative one is taken from the folder of the file that says it."""
-    if not isinstance(value, str) or not value or "\0" in value:
-        return None
-    path = Path(os.path.normpath(base / os.path.expanduser(value)))  # noqa: PTH111 - Path.expanduser raises
-    return None if path.is_file() else path
 
 
 _SETTINGS: dict[str, _Setting] = {
@@ -84,7 +74,6 @@ _SETTINGS: dict[str, _Setting] = {
     "backend": _Setting(read=_text, expected='a text, such as "openvino"'),
     "trust": _Setting(read=_yes_or_no, expected="true or false", is_personal=True),
     "threads": _Setting(read=_count, expected="a number from 1 to 4096"),
-    "store": _Setting(read=_folder, expected="the path of a folder", is_personal=True),
 }
 
 
@@ -104,9 +93,14 @@ def read_settings(folder: Path | None = None) -> Settings:
 
 
 def user_config_file() -> Path:
-    """The user's own file, in ``ORTPKG_CONFIG_DIR`` or the platform's directory for configuration. May not exist."""
+    """The user's own file, in ``ORTPKG_CONFIG_DIR`` or the platform's directory for configuration. May not exist.
+
+    UsageError where that variable names something that is no folder.
+    """
     chosen = os.environ.get(CONFIG_ENVIRONMENT)
     if chosen:
+        if os.path.exists(chosen) and not os.path.isdir(chosen):  # noqa: PTH110, PTH112 - Path's may raise
+            raise UsageError(f"{CONFIG_ENVIRONMENT} is {quoted(chosen)}; the path of a folder was expected")
         return Path(chosen) / _FILE
     if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
         # The same as platformdirs has it, which is not worth its import on the way of every select.
@@ -135,17 +129,12 @@ def setting_variable(name: str) -> str:
     return f"ORTPKG_{name.upper()}"
 
 
-def store_folder(settings: Settings) -> Path | None:
-    """The folder that packages are to be kept in, as somebody chose it; None: nobody did."""
-    return settings.store
-
-
 def _all_sources(folder: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
     """(where, name → value), what counts more first."""
     for name, setting in _SETTINGS.items():
         variable = setting_variable(name)
         if stated := os.environ.get(variable):
-            yield variable, {name: _value(name, setting, stated, Path.cwd(), variable)}
+            yield variable, {name: _value(name, setting, stated, variable)}
     project = _project_table(folder)
     if project is not None:
         file, table = project
@@ -210,12 +199,12 @@ def _checked(table: Mapping[str, Any], file: Path, *, is_project: bool) -> dict[
                 f"{quoted(file)}: {name} is not for a project's file, which may come from anybody: "
                 f"write it to {quoted(user_config_file())}, or set {setting_variable(name)}"
             )
-        values[name] = _value(name, setting, value, file.parent, quoted(file))
+        values[name] = _value(name, setting, value, quoted(file))
     return values
 
 
-def _value(name: str, setting: _Setting, stated: object, base: Path, where: str) -> Any:
-    value = setting.read(stated, base)
+def _value(name: str, setting: _Setting, stated: object, where: str) -> Any:
+    value = setting.read(stated)
     if value is None:
         raise UsageError(f"{where}: {name} is {quoted(stated)}; {setting.expected} was expected")
     return value

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
 from ortpkg.benchmarking.state_directory import STATE_ENVIRONMENT, state_directory
+from ortpkg.cli.app import TRACEBACK_VARIABLE
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.cli.setting_defaults import COMMANDS_OF, OptionDefaults, checked_policy
@@ -19,12 +21,15 @@ from ortpkg.cli.settings import (
     user_config_file,
 )
 from ortpkg.devices.fact_cache import cache_directory
-from ortpkg.errors import ExitCode, UnknownBackendError
+from ortpkg.errors import ExitCode, UnknownBackendError, UsageError, quoted
 from ortpkg.isolation.backend_probe import RETRY_VARIABLE, TIMEOUT_VARIABLE, probe_timeout_s
+from ortpkg.isolation.process import PYTHON_VARIABLE
 from ortpkg.names import did_you_mean
 from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE
+from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.providers.plugins import installed_plugins
-from ortpkg.selection.wishes import backend_named
+from ortpkg.selection.wishes import backend_named, ep_named
+from ortpkg.variables import flag_variable
 
 #: What commands do where nobody says anything: the value, and how people call it.
 _DEFAULTS: Mapping[str, tuple[str | bool | None, str]] = {
@@ -32,13 +37,12 @@ _DEFAULTS: Mapping[str, tuple[str | bool | None, str]] = {
     "backend": ("auto", "auto"),
     "trust": (False, "no"),
     "threads": (None, "one per CPU"),
-    "store": (None, "none"),
 }
 _PROVIDERS_VARIABLE = "ORTPKG_PROVIDERS"
 #: Variables of ours that are no settings.
 _OTHER_VARIABLES: tuple[str, ...] = (
-    *("ORTPKG_CACHE_DIR", STATE_ENVIRONMENT, CONFIG_ENVIRONMENT, "ORTPKG_PYTHON", _PROVIDERS_VARIABLE),
-    *(EMULATED_DEVICES_VARIABLE, TIMEOUT_VARIABLE, RETRY_VARIABLE, "ORTPKG_TRACEBACK"),
+    *("ORTPKG_CACHE_DIR", STATE_ENVIRONMENT, CONFIG_ENVIRONMENT, PYTHON_VARIABLE, _PROVIDERS_VARIABLE),
+    *(EMULATED_DEVICES_VARIABLE, TIMEOUT_VARIABLE, RETRY_VARIABLE, TRACEBACK_VARIABLE),
 )
 
 
@@ -71,11 +75,31 @@ def _verify(settings: Settings) -> None:
             backend_named(settings.backend or "", ())
         except UnknownBackendError as error:
             raise OptionDefaults({}, settings.sources).located(error) from error
+    _verify_variables()
+
+
+def _verify_variables() -> None:
+    """UsageError for the first variable of ours whose value is none."""
     probe_timeout_s()
+    for name in (RETRY_VARIABLE, TRACEBACK_VARIABLE):
+        flag_variable(name)
+    for name in ("ORTPKG_CACHE_DIR", STATE_ENVIRONMENT):
+        folder = os.environ.get(name)
+        if folder and os.path.lexists(folder) and not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir may raise
+            raise UsageError(f"{name} is {quoted(folder)}; the path of a folder was expected")
+    python = os.environ.get(PYTHON_VARIABLE)
+    if python and shutil.which(python) is None:
+        raise UsageError(f"{PYTHON_VARIABLE} is {quoted(python)}; a Python interpreter was expected")
     if os.environ.get(_PROVIDERS_VARIABLE):
         from ortpkg.session.default_providers import stated_ep_names  # numpy and onnx: only where somebody says it
 
         stated_ep_names()
+    for name in (_PROVIDERS_VARIABLE, EMULATED_DEVICES_VARIABLE):
+        for ep in filter(None, map(str.strip, os.environ.get(name, "").split(","))):
+            try:
+                ep_named(ep, all_known_names())
+            except UsageError as error:
+                raise UsageError(f"{name}: {error}") from error
 
 
 def _as_json(name: str, settings: Settings) -> dict[str, Any]:
@@ -120,4 +144,4 @@ def _row(name: str, settings: Settings) -> tuple[str, str, str, str]:
     value = getattr(settings, name)
     shown = _DEFAULTS[name][1] if value is None else ("no", "yes")[value] if isinstance(value, bool) else str(value)
     commands = ", ".join(COMMANDS_OF[name])
-    return name, shown, settings.sources.get(name, "default"), f"--{name} of {commands}" if commands else ""
+    return name, shown, settings.sources.get(name, "default"), f"--{name} of {commands}"

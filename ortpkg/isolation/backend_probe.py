@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +19,8 @@ from typing import Any
 from ortpkg.devices.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.isolation.child import ChildOutcome, call_in_child
+from ortpkg.quantities import parse_duration_s
+from ortpkg.variables import flag_variable
 
 #: A first load of a backend with a cold disk takes seconds; one that hangs must not hang us.
 PROBE_TIMEOUT_S = 30.0
@@ -28,6 +29,7 @@ HANG_LIFETIME_S = 180.0
 TIMEOUT_VARIABLE = "ORTPKG_PROBE_TIMEOUT"
 RETRY_VARIABLE = "ORTPKG_PROBE_AGAIN"
 _MOST_KEPT = 32
+_MOST_TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +88,13 @@ def asking_anew() -> Iterator[None]:
 
 
 def probe_timeout_s() -> float:
-    """The limit of one probe: ``ORTPKG_PROBE_TIMEOUT`` in seconds, else 30. UsageError where that is no such number."""
+    """The limit of one probe: ``ORTPKG_PROBE_TIMEOUT`` (5s, 2min), else 30 s. UsageError where that is none."""
     text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
     if not text:
         return PROBE_TIMEOUT_S
-    try:
-        timeout_s = float(text)
-    except ValueError:
-        timeout_s = math.nan
-    if not 0 < timeout_s <= 3600:
-        raise UsageError(f"{TIMEOUT_VARIABLE} is {quoted(text)}; it must be a number of seconds, at most 3600")
+    timeout_s = parse_duration_s(text, TIMEOUT_VARIABLE)
+    if not 0 < timeout_s <= _MOST_TIMEOUT_S:
+        raise UsageError(f"{TIMEOUT_VARIABLE} is {quoted(text)}; it must be more than 0, at most an hour")
     return timeout_s
 
 
@@ -107,10 +106,11 @@ def _ask(
     is_kept: Callable[[Any], bool],
 ) -> ProbeAnswer:
     kind = _kind_of(function)
+    asks_again = flag_variable(RETRY_VARIABLE)
     known = read_fact(kind, key)
     if known is not None:
         return ProbeAnswer(value=known)
-    remembered = _remembered_hang(kind, key)
+    remembered = None if asks_again else _remembered_hang(kind, key)
     if remembered is not None:
         return remembered
     return _ask_child(function, arguments, key, timeout_s, is_kept)
@@ -137,9 +137,7 @@ def _ask_child(
 
 
 def _remembered_hang(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None:
-    """That it hung lately; None where it did not, or is to be asked again."""
-    if os.environ.get(RETRY_VARIABLE):
-        return None
+    """That it hung lately; None where it did not."""
     hang = read_fact(_hangs_of(kind), key)
     if not isinstance(hang, dict):
         return None

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import IO, Any
 
 from ortpkg.errors import quoted
-from ortpkg.isolation.process import end_process, exit_reason, interpreter, last_words, start_process
+from ortpkg.isolation.process import end_process, exit_reason, last_words, start_process
 
 _MOST_RESULT_BYTES = 1 << 22
 _MOST_ERROR_BYTES = 1 << 14
@@ -65,7 +65,7 @@ def call_in_child(
     try:
         child = start_process("ortpkg.isolation.child_main", function)
     except OSError as error:
-        reason = f"the interpreter {quoted(interpreter())} cannot be started: {error.strerror}"
+        reason = f"the interpreter cannot be started: {error.strerror}"
         return ChildResult(outcome=ChildOutcome.NOT_STARTED, reason=reason)
     try:
         return _converse(child, json.dumps(dict(arguments)).encode(), timeout_s, memory_limit_nbytes)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from ortpkg.errors import quoted
 
+#: Names the interpreter of child processes.
+PYTHON_VARIABLE = "ORTPKG_PYTHON"
 #: argv: this text, the directory that holds the package, the module whose ``main`` to call, and its own arguments.
 _BOOTSTRAP = (
     "import sys; sys.path.append(sys.argv[1]); from importlib import import_module; import_module(sys.argv[2]).main()"
@@ -23,21 +25,25 @@ def start_process(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     It is started by ``subprocess`` with ``-P`` (no module is taken from the current directory), never by
     multiprocessing's spawn, which would import the caller's main module again, and, on POSIX, in a session of its own,
     so that a terminal's Ctrl-C is its parent's. ``ORTPKG_PYTHON`` names another interpreter, for programs that embed or
-    freeze Python. OSError where it cannot be started.
+    freeze Python. OSError, which names it, where it cannot be started.
     """
-    return subprocess.Popen(
-        [interpreter(), "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[2]), module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=os.name == "posix",
-        bufsize=0,
-    )
+    try:
+        return subprocess.Popen(
+            [interpreter(), "-P", "-c", _BOOTSTRAP, str(Path(__file__).parents[2]), module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=os.name == "posix",
+            bufsize=0,
+        )
+    except OSError as error:
+        source = f"{PYTHON_VARIABLE} is " if os.environ.get(PYTHON_VARIABLE) else ""
+        raise OSError(error.errno, f"{source}{quoted(interpreter())}: {error.strerror or error}") from error
 
 
 def interpreter() -> str:
     """The Python that children run."""
-    return os.environ.get("ORTPKG_PYTHON") or sys.executable
+    return os.environ.get(PYTHON_VARIABLE) or sys.executable
 
 
 def end_process(child: subprocess.Popen[bytes]) -> None:

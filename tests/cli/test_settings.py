@@ -12,7 +12,7 @@ from ortpkg.api.model_variant import ModelVariant
 from ortpkg.cli import settings_command
 from ortpkg.cli.app import run
 from ortpkg.cli.setting_defaults import COMMANDS_OF
-from ortpkg.cli.settings import Settings, read_settings, setting_variable, store_folder, user_config_file
+from ortpkg.cli.settings import Settings, read_settings, setting_variable, user_config_file
 from ortpkg.cli.settings_command import _DEFAULTS, _OTHER_VARIABLES
 from ortpkg.errors import UsageError
 from ortpkg.session.options import SessionOptions
@@ -27,7 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     monkeypatch.setenv("ORTPKG_CONFIG_DIR", str(tmp_path / "own"))
     (tmp_path / "own").mkdir()
-    for name in ("POLICY", "BACKEND", "TRUST", "THREADS", "STORE"):
+    for name in ("POLICY", "BACKEND", "TRUST", "THREADS"):
         monkeypatch.delenv(f"ORTPKG_{name}", raising=False)
     return folder
 
@@ -38,7 +38,7 @@ def own(text: str) -> None:
 
 def test_nothing_is_set_where_nobody_says_anything() -> None:
     found = read_settings()
-    assert (found.policy, found.backend, found.trust, found.threads, found.store) == (None,) * 5
+    assert (found.policy, found.backend, found.trust, found.threads) == (None,) * 4
     assert found.sources == {}
 
 
@@ -75,7 +75,7 @@ def test_the_nearest_project_file_counts_and_its_own_name_before_pyproject(proje
     [
         (
             'polcy = "x"',
-            r"there is no setting 'polcy' \(did you mean 'policy'\?\); policy, backend, trust, threads, store",
+            r"there is no setting 'polcy' \(did you mean 'policy'\?\); policy, backend, trust, threads$",
         ),
         ("policy = 3", 'policy is .*3.*; a text, such as "prefer-npu" was expected'),
         ("threads = 0", "threads is .*0.*; a number from 1 to 4096 was expected"),
@@ -103,11 +103,10 @@ def test_a_broken_file_of_another_tool_is_not_ours_to_judge(project: Path) -> No
         read_settings()
 
 
-@pytest.mark.parametrize("name", ["trust = true", 'store = "/tmp/x"'])
 @pytest.mark.parametrize("file", ["ortpkg.toml", "pyproject.toml"])
-def test_a_project_grants_no_trust_and_moves_no_store(project: Path, name: str, file: str) -> None:
+def test_a_project_grants_no_trust(project: Path, file: str) -> None:
     head = "[tool.ortpkg]\n" if file == "pyproject.toml" else ""
-    (project / file).write_text(f"{head}{name}\n", encoding="utf-8")
+    (project / file).write_text(f"{head}trust = true\n", encoding="utf-8")
     with pytest.raises(UsageError, match="is not for a project's file, which may come from anybody: write it to"):
         read_settings()
 
@@ -135,18 +134,6 @@ def test_trust_comes_from_the_environment(text: str, value: bool, monkeypatch: p
 def test_a_wrong_value_in_the_environment_is_told(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"ORTPKG_{name}", text)
     with pytest.raises(UsageError, match=f"ORTPKG_{name}: {name.lower()} is '{text}'"):
-        read_settings()
-
-
-def test_the_store_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert store_folder(read_settings()) is None
-    own('store = "packages"\n')
-    assert store_folder(read_settings()) == tmp_path / "own" / "packages"
-    monkeypatch.setenv("ORTPKG_STORE", "~/kept")
-    assert store_folder(read_settings()) == Path.home() / "kept"
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "file"))
-    with pytest.raises(UsageError, match="the path of a folder was expected"):
         read_settings()
 
 
@@ -260,7 +247,6 @@ def test_settings_shows_each_value_and_where_it_comes_from(
         "backend": ("embedded", "ORTPKG_BACKEND"),
         "trust": (True, str(user_config_file())),
         "threads": (2, str(user_config_file())),
-        "store": (None, None),
     }
     assert told["settings"][1]["commands"] == ["select", "run", "cache"]
     assert told["places"]["project_file"] == str(project / "ortpkg.toml")
@@ -268,23 +254,38 @@ def test_settings_shows_each_value_and_where_it_comes_from(
     assert told["variables"]["ORTPKG_PROVIDERS"] == "cpu"
     lines = [line.split() for line in ortpkg("settings").out.splitlines()]
     assert ["backend", "embedded", "ORTPKG_BACKEND", "--backend", "of", "select,", "run,", "cache"] in lines
-    assert ["store", "none", "default"] in lines
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "message"),
-    [
-        ("ORTPKG_POLICY", "fast", "ORTPKG_POLICY: there is no policy 'fast'"),
-        ("ORTPKG_PROVIDERS", ",", "ORTPKG_PROVIDERS is ','; it must be names"),
-        ("ORTPKG_PROBE_TIMEOUT", "soon", "ORTPKG_PROBE_TIMEOUT is 'soon'; it must be a number of seconds"),
-    ],
-)
+#: Variable, a value that is none, what is said of it.
+WRONG_VARIABLES = [
+    ("ORTPKG_POLICY", "fast", "ORTPKG_POLICY: there is no policy 'fast'"),
+    ("ORTPKG_PROVIDERS", ",", "ORTPKG_PROVIDERS is ','; it must be names"),
+    ("ORTPKG_PROVIDERS", "cpu,cuad", "ORTPKG_PROVIDERS: there is no execution provider 'cuad'"),
+    ("ORTPKG_EMULATED_DEVICES", "qnnn", "ORTPKG_EMULATED_DEVICES: there is no execution provider 'qnnn'"),
+    ("ORTPKG_PROBE_TIMEOUT", "soon", "ORTPKG_PROBE_TIMEOUT is no duration: 'soon'; write e.g. 5ms"),
+    ("ORTPKG_PROBE_AGAIN", "perhaps", "ORTPKG_PROBE_AGAIN is 'perhaps'; 1 or 0 was expected"),
+    ("ORTPKG_TRACEBACK", "perhaps", "ORTPKG_TRACEBACK is 'perhaps'; 1 or 0 was expected"),
+    ("ORTPKG_PYTHON", "/no/python", "ORTPKG_PYTHON is '/no/python'; a Python interpreter was expected"),
+    ("ORTPKG_CACHE_DIR", __file__, "ORTPKG_CACHE_DIR is"),
+    ("ORTPKG_STATE_DIR", __file__, "ORTPKG_STATE_DIR is"),
+    ("ORTPKG_CONFIG_DIR", __file__, "ORTPKG_CONFIG_DIR is"),
+    ("ORTPKG_TRUST", "perhaps", "ORTPKG_TRUST: trust is 'perhaps'; true or false was expected"),
+    ("ORTPKG_THREADS", "all", "ORTPKG_THREADS: threads is 'all'"),
+    ("ORTPKG_BACKEND", "onnx", "ORTPKG_BACKEND: there is no backend 'onnx'"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value", "message"), WRONG_VARIABLES)
 def test_settings_tells_what_is_wrong_with_the_variable(
     ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(variable, value)
     done = ortpkg("settings")
     assert (done.code, message in done.err) == (2, True)
+
+
+def test_every_documented_variable_has_a_wrong_value_above() -> None:
+    assert {each[0] for each in WRONG_VARIABLES} == {*_OTHER_VARIABLES, *map(setting_variable, COMMANDS_OF)}
 
 
 def test_settings_warns_of_a_variable_that_says_nothing(ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:

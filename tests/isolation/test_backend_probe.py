@@ -120,7 +120,7 @@ def test_a_crash_is_asked_again_by_the_next_process(monkeypatch: pytest.MonkeyPa
     assert child.calls == 2
 
 
-@pytest.mark.parametrize(("text", "timeout_s"), [("", 30.0), ("2.5", 2.5), (" 90 ", 90.0)])
+@pytest.mark.parametrize(("text", "timeout_s"), [("", 30.0), ("2.5", 2.5), (" 90 ", 90.0), ("2min", 120.0)])
 def test_the_time_limit_can_be_set(monkeypatch: pytest.MonkeyPatch, text: str, timeout_s: float) -> None:
     monkeypatch.setenv("ORTPKG_PROBE_TIMEOUT", text)
 
@@ -131,8 +131,23 @@ def test_the_time_limit_can_be_set(monkeypatch: pytest.MonkeyPatch, text: str, t
 def test_a_time_limit_that_is_none_is_a_usage_error(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("ORTPKG_PROBE_TIMEOUT", text)
 
-    with pytest.raises(UsageError, match=f"ORTPKG_PROBE_TIMEOUT is '{text}'; it must be a number of seconds"):
+    with pytest.raises(UsageError, match=rf"ORTPKG_PROBE_TIMEOUT is (no duration: )?'{text}'"):
         backend_probe.probe_timeout_s()
+
+
+@pytest.mark.parametrize(("text", "asks_again"), [("0", False), ("no", False), ("", False), ("1", True)])
+def test_asking_again_is_yes_or_no(monkeypatch: pytest.MonkeyPatch, text: str, asks_again: bool) -> None:
+    child = _child(monkeypatch, _HANG)
+    ask_backend("probe:devices", {}, fingerprint={})
+    _forget_this_process(monkeypatch)
+    monkeypatch.setenv("ORTPKG_PROBE_AGAIN", text)
+    ask_backend("probe:devices", {}, fingerprint={})
+    assert child.calls == (2 if asks_again else 1)
+
+
+def test_a_child_that_cannot_be_started_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORTPKG_PYTHON", "/no/python")
+    assert "ORTPKG_PYTHON is '/no/python': No such file" in ask_backend("probe:devices", {}, fingerprint={}).failure
 
 
 def test_a_child_that_really_hangs_is_ended_after_the_set_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -143,7 +143,10 @@ def test_an_interpreter_that_does_not_exist_is_a_value(call: Any, monkeypatch: p
     result = call("add", a=1, b=2)
 
     assert result.outcome is ChildOutcome.NOT_STARTED
-    assert result.reason == "the interpreter '/nowhere/python' cannot be started: No such file or directory"
+    assert (
+        result.reason
+        == "the interpreter cannot be started: ORTPKG_PYTHON is '/nowhere/python': No such file or directory"
+    )
 
 
 def test_another_interpreter_can_be_named(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
