@@ -41,6 +41,7 @@ class RecordingSession:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
+        """As the session's own; the first runs are kept."""
         results: list[Any] = self._session.run(output_names, input_feed, run_options)
         if len(self.feeds) < _MOST_RUNS:
             names = output_names or [declared.name for declared in self._session.get_outputs()]

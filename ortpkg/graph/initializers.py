@@ -82,13 +82,16 @@ class SparseInitializer:
 
     @property
     def element_type(self) -> ElementType:
+        """Of the values."""
         return self.values.element_type
 
     @property
     def nbytes(self) -> int:
+        """Of the dense tensor."""
         return prod(self.shape) * numpy_dtype(self.element_type).itemsize
 
     def numpy(self) -> Array:
+        """The dense tensor, made anew at each call; read-only."""
         values, indices = self.values.numpy(), self.indices.numpy()
         empty: Any = "" if self.element_type is ElementType.STRING else 0
         dense = np.full(self.shape, empty, dtype=values.dtype)

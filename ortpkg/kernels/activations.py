@@ -99,6 +99,7 @@ def gelu_tanh_block(x: Tensor, out: Tensor) -> None:
 
 
 def tanh_block(x: Tensor, out: Tensor) -> None:
+    """tanh(x)."""
     np.tanh(x, out=out)
 
 
@@ -119,6 +120,8 @@ def softsign_block(x: Tensor, out: Tensor) -> None:
 
 
 def leaky_relu_block(alpha: float) -> Block:
+    """x, or alpha · x below 0."""
+
     def block(x: Tensor, out: Tensor) -> None:
         np.copyto(out, np.where(x < 0, x * alpha, x))
 
@@ -169,6 +172,8 @@ def hard_swish_block(x: Tensor, out: Tensor) -> None:
 
 
 def thresholded_relu_block(alpha: float) -> Block:
+    """x above alpha, else 0."""
+
     def block(x: Tensor, out: Tensor) -> None:
         below = np.logical_not(x > alpha)
         np.copyto(out, x)
@@ -211,6 +216,8 @@ def swish_block(alpha: float) -> Block:
 
 
 def shrink_block(lambd: float, bias: float) -> Block:
+    """x moved by ``bias`` towards 0, and 0 within ``lambd`` of it."""
+
     def block(x: Tensor, out: Tensor) -> None:
         zero = x.dtype.type(0)
         shrunk = np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, zero))

@@ -42,6 +42,7 @@ class Epilogue:
         return part
 
     def bias_of(self, channels: slice) -> Tensor | None:
+        """The bias of these channels; None where there is none."""
         return None if self.bias is None else self.bias[channels]
 
     def finish(self, part: Tensor, image: int, channels: slice, positions: slice) -> None:

@@ -78,6 +78,7 @@ class MixtureAttributes:
 
     @property
     def is_gated(self) -> bool:
+        """Whether one half of the first layer's output lets the other pass (SwiGLU)."""
         return self.activation == "swiglu"
 
     @property

@@ -113,6 +113,7 @@ class KernelRegistry:
             self.register(definition)
 
     def register(self, definition: KernelDef) -> None:
+        """Adds a kernel behind those of the same operator and version: of several that fit, the first is taken."""
         for version in definition.since:
             self._definitions.setdefault((definition.domain, definition.op_type, version), []).append(definition)
 

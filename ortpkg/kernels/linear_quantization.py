@@ -155,6 +155,7 @@ class Requantization:
     dtype: np.dtype[Any]
 
     def of_rows(self, rows: slice) -> Requantization:
+        """The same for some of the rows."""
         return self if not self.factor.ndim else Requantization(self.factor[rows], self.zero_point, self.dtype)
 
     def write(self, sums: Tensor, out: Tensor) -> None:

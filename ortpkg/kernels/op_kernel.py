@@ -82,7 +82,9 @@ class OpKernelInfo(Protocol):
     """One node, seen from the kernel factory at initialization."""
 
     @property
-    def node(self) -> Node: ...
+    def node(self) -> Node:
+        """The node as it stands in the graph."""
+        ...
 
     @property
     def opset(self) -> int:
@@ -106,9 +108,13 @@ class OpKernelInfo(Protocol):
         """
         ...
 
-    def input_type(self, slot: int) -> ValueType | None: ...
+    def input_type(self, slot: int) -> ValueType | None:
+        """What is known of an input before a run; None where it is absent or nothing is."""
+        ...
 
-    def output_type(self, slot: int) -> ValueType | None: ...
+    def output_type(self, slot: int) -> ValueType | None:
+        """What is known of an output before a run; None where it is absent or nothing is."""
+        ...
 
 
 KernelFactory = Callable[[OpKernelInfo], Compute]

@@ -55,9 +55,11 @@ class Direction:
 
     @property
     def hidden(self) -> int:
+        """Elements of the state."""
         return int(self.recurrence.shape[0])
 
     def clipped(self, gates: Tensor) -> Tensor:
+        """``gates`` within the bound, in place."""
         if self.clip is not None:
             np.clip(gates, -self.clip, self.clip, out=gates)
         return gates

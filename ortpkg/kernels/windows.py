@@ -66,6 +66,7 @@ class WindowAttributes:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> WindowAttributes:
+        """Those of a node. ValueError for an ``auto_pad`` that ONNX does not have."""
         auto_pad = str(info.attribute("auto_pad", "NOTSET"))
         if auto_pad not in _AUTO_PADS:
             raise ValueError(f"there is no auto_pad {quoted(auto_pad)}: {', '.join(_AUTO_PADS)} exist")

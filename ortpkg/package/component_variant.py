@@ -28,13 +28,16 @@ class CheckedComponentVariant(NamedTuple):
 
     @property
     def session_options(self) -> Mapping[str, str]:
+        """Those of the payload for onnxruntime."""
         return self.executor_info.session_options
 
     @property
     def provider_options(self) -> Mapping[str, str]:
+        """Those of the payload for onnxruntime."""
         return self.executor_info.provider_options
 
     def make(self) -> VariantInfo:
+        """The variant as readers get it."""
         info = self.executor_info
         return VariantInfo(
             name=self.name,

@@ -47,6 +47,7 @@ class ContextDescriptor:
     weights_source: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        """The form in the notes of EPContext nodes and in containers; :func:`descriptor_from_json` reads it."""
         document = {each.name: getattr(self, each.name) for each in fields(self)}
         document["options"] = dict(self.options)
         if not self.weights_source:  # as it was written before there were weightless contexts

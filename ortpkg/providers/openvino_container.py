@@ -84,9 +84,11 @@ class OpenVinoContainer:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Partition names, in order."""
         return tuple(self._blobs)
 
     def entry(self, name: str) -> ContextEntry:
+        """The blob of that partition. EpContextError where there is none."""
         blob = self._blobs.get(name)
         if blob is None:
             known = ", ".join(map(quoted, list(self._blobs)[:5])) or "none"

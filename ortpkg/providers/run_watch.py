@@ -31,15 +31,22 @@ _LAST_RESORT: list[Callable[[OrtpkgError], None]] = []
 class Watched(Protocol):
     """The part of OpKernelContext that is asked: each raises where the run is to end."""
 
-    def check_cancelled(self) -> None: ...
-    def check_allocation(self, nbytes: int) -> None: ...
+    def check_cancelled(self) -> None:
+        """Raises CancelledError where the caller wants an end, LimitExceededError where the time is over."""
+        ...
+
+    def check_allocation(self, nbytes: int) -> None:
+        """Raises LimitExceededError where so many bytes more would pass the run's limit."""
+        ...
 
 
 class WatchedRun(Watched, Protocol):
     """The part of OpKernelContext that a computation in a foreign library asks."""
 
     @property
-    def is_watched(self) -> bool: ...
+    def is_watched(self) -> bool:
+        """Whether the run has any limit, or can be cancelled: where not, nobody need look."""
+        ...
 
 
 class _Call:

@@ -96,6 +96,7 @@ class SessionSettings:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """What :func:`settings_from_json` reads in a child process."""
         return {
             "values": dict(self.values),
             "entries": dict(self.entries),

@@ -35,6 +35,7 @@ class Symbol:
 
     @property
     def depth(self) -> int:
+        """0: operations that are nested in it."""
         return 0
 
     def __str__(self) -> str:
@@ -51,6 +52,7 @@ class Operation:
 
     @property
     def depth(self) -> int:
+        """How deep operations are nested in it."""
         return 1 + max(depth_of(self.left), depth_of(self.right))
 
     def __str__(self) -> str:
@@ -93,6 +95,7 @@ class Expression:
 
     @property
     def depth(self) -> int:
+        """How deep operations are nested in it."""
         return max(atom.depth for atom in self.atoms())
 
     def atoms(self) -> Iterator[Atom]:
@@ -156,6 +159,7 @@ def symbol(name: str, *, is_anonymous: bool = False) -> Expression:
 
 
 def depth_of(size: Size) -> int:
+    """How deep operations are nested in a size; 0 for a number."""
     return 0 if isinstance(size, int) else size.depth
 
 

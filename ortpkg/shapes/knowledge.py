@@ -67,6 +67,7 @@ class KnownTensor:
     is_sparse: bool = False
 
     def without_elements(self) -> KnownTensor:
+        """The same type and shape, with no value known."""
         return self if self.elements is None else replace(self, elements=None)
 
 

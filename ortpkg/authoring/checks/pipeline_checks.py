@@ -26,6 +26,7 @@ class FlowingValue:
 
     @classmethod
     def of(cls, value: ValueInfo | ValueSignature) -> FlowingValue:
+        """What a document, or a model, states of it."""
         return cls(value.type, value.shape)
 
     def why_not_for(self, taker: FlowingValue, *, sizes: bool = True) -> str | None:

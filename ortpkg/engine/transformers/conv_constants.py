@@ -26,10 +26,12 @@ class ConvConstants:
 
     @property
     def rank(self) -> int:
+        """Dimensions of the weight, and of the output."""
         return self.weight.ndim
 
     @property
     def channels(self) -> int:
+        """Of the output."""
         return int(self.weight.shape[0])
 
     @classmethod

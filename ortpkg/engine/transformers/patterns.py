@@ -80,6 +80,7 @@ def same_shape(first: Shape | None, second: Shape | None) -> bool:
 
 
 def same_dimension(first: Dimension, second: Dimension) -> bool:
+    """Whether both are surely equal: one that is not known equals none."""
     return first is not None and first == second
 
 

@@ -26,6 +26,7 @@ class RuleDriver:
                 self._rules_of.setdefault(key, []).append(rule)
 
     def apply(self, graph: Graph, context: TransformContext) -> int:
+        """One round; how many changes the rules made."""
         changes = 0
         for index in topological_order(graph):
             if not graph.has_node(index):

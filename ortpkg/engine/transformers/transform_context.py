@@ -98,4 +98,5 @@ class GraphPass:
     run: Callable[[Graph, TransformContext], int]
 
     def apply(self, graph: Graph, context: TransformContext) -> int:
+        """Calls the function; how many changes it made."""
         return self.run(graph, context)
