@@ -30,6 +30,7 @@ from ortpkg.session.feeds import FeedCheck, check_all_are_fed, check_output_name
 from ortpkg.session.lora_adapter import LoraAdapter, fed_with_adapters
 from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
 from ortpkg.session.options import BACKEND_ENTRY, ExecutionMode, RunOptions, SessionOptions, check_run_options
+from ortpkg.session.options_of_model import with_options_of_model
 from ortpkg.session.provider_list import ProviderName
 from ortpkg.session.session_answers import SessionAnswers
 from ortpkg.session.session_parts import (
@@ -107,6 +108,8 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         """
         _note_ignored(ignored)
         self._options = effective_options(sess_options)
+        if not is_confined:
+            self._options = with_options_of_model(self._options, path_or_bytes)
         self._source = path_or_bytes
         #: Under onnxruntime's name, since wrappers of sessions read it.
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, str | os.PathLike) else None

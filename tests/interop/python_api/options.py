@@ -85,10 +85,7 @@ def execution_mode(ort: Any, folder: Path) -> None:
 _CONFIG = {"session_options": {"inter_op_num_threads": 5, "intra_op_num_threads": 2, "enable_profiling": 1}}
 
 
-@behaviour(
-    "with ORT_LOAD_CONFIG_FROM_MODEL=1 a model's own session options count",
-    missing="a model comes from a stranger: what it says of threads and files is not followed; packages have options",
-)
+@behaviour("with ORT_LOAD_CONFIG_FROM_MODEL=1 a model's own session options count")
 def options_of_the_model(ort: Any, folder: Path) -> None:
     model = model_of(MUL)
     model.metadata_props.add(key="ort_config", value=json.dumps(_CONFIG))
