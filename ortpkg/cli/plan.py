@@ -33,6 +33,8 @@ _LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 _MOST_NODES_NAMED = 6
+#: A size of more digits is none that a machine could have.
+_MOST_DIGITS = 18
 
 
 def command(
@@ -58,6 +60,12 @@ def command(
         list[str] | None,
         typer.Option("--dim", metavar="NAME=SIZE", help="Fix a symbolic dimension, so that sizes are known."),
     ] = None,
+    sizes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--size", metavar="NAME=SIZE", help="What it takes where a symbolic dimension is so large, left symbolic."
+        ),
+    ] = None,
     show_nodes: Annotated[bool, typer.Option("--nodes", help="Every node in order of execution.")] = False,
     show_memory: Annotated[
         bool, typer.Option("--memory", help="Peak, and where each value lies and how long it lives.")
@@ -78,6 +86,7 @@ def command(
     """Show how a model would run: who runs which nodes, in which order, with which kernels, in which memory."""
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
+    given = dict(_named_size("--size", text) for text in sizes or [])
     _choose_policy(options, policy, costs)
     if svg is not None:
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
@@ -86,12 +95,14 @@ def command(
         package_folder(model) if is_packed(model) else nullcontext(model) as place,
         _session(place, component, variant, ep, backend, options) as session,
     ):
-        plan = session.get_plan()
-    _verify_dimensions(options.free_dimension_overrides, plan)
+        plan = session.get_plan(given)
+    _verify_dimensions("--dim", options.free_dimension_overrides, plan)
+    _verify_dimensions("--size", given, plan)
+    _verify_are_symbolic(given, options.free_dimension_overrides)
     if svg is not None:
         _draw(plan.graph, svg, model.name, output)
     if as_json:
-        output.json("plan", _plan_json(plan))
+        output.json("plan", {"sizes": given, **_plan_json(plan)})
         return ExitCode.DONE
     if backend is None and ep is None:
         output.note("planned by the embedded engine; --backend auto plans what run would take")
@@ -112,11 +123,15 @@ def _session_options(level: str, dimensions: Sequence[str]) -> SessionOptions:
         )
     options = SessionOptions(graph_optimization_level=GraphOptimizationLevel[_LEVELS[level]])
     for text in dimensions:
-        name, _, size = text.partition("=")
-        if not name or not (size.isascii() and size.isdigit()):
-            raise UsageError(f"--dim takes NAME=SIZE, such as batch=8, not {quoted(text)}")
-        options.add_free_dimension_override_by_name(name, int(size))
+        options.add_free_dimension_override_by_name(*_named_size("--dim", text))
     return options
+
+
+def _named_size(option: str, text: str) -> tuple[str, int]:
+    name, _, size = text.partition("=")
+    if not name or not (size.isascii() and size.isdigit()) or len(size) > _MOST_DIGITS:
+        raise UsageError(f"{option} takes NAME=SIZE, such as batch=8, not {quoted(text)}")
+    return name, int(size)
 
 
 def _choose_policy(options: SessionOptions, policy: str, costs: str | None) -> None:
@@ -129,14 +144,21 @@ def _choose_policy(options: SessionOptions, policy: str, costs: str | None) -> N
         options.add_session_config_entry(PARTITION_COSTS_ENTRY, costs)
 
 
-def _verify_dimensions(fixed: Iterable[str], plan: SessionPlan) -> None:
-    """Raises UsageError where --dim names a dimension that the model does not have."""
+def _verify_are_symbolic(given: Iterable[str], fixed: Iterable[str]) -> None:
+    """Raises UsageError where --size names a dimension that --dim fixes."""
+    for name in given:
+        if name in set(fixed):
+            raise UsageError(f"--size: --dim fixes {quoted(name)}, so that it has no other size; take one of the two")
+
+
+def _verify_dimensions(option: str, names: Iterable[str], plan: SessionPlan) -> None:
+    """Raises UsageError where an option names a dimension that the model does not have."""
     known = plan.symbolic_dimensions
-    for name in fixed:
+    for name in names:
         if name not in known:
             there = f"its symbolic dimensions are {', '.join(map(quoted, known))}" if known else "it has none"
             raise UsageError(
-                f"--dim: the model has no symbolic dimension {quoted(name)}{did_you_mean(name, known)}; {there}"
+                f"{option}: the model has no symbolic dimension {quoted(name)}{did_you_mean(name, known)}; {there}"
             )
 
 
@@ -242,21 +264,37 @@ def _memory_summary(graph: GraphPlan) -> str:
     if not graph.has_intermediate_values:
         text = f"memory pattern: empty, there are no intermediate values (feeds and outputs are not counted); {weights}"
         return f"{text}; {_unknown_sizes(graph.unknown_output_count, 'output')}" if graph.unknown_output_count else text
-    unknown = _unknown_sizes(graph.unknown_count, "value")
+    unknown = (
+        _symbolic_sizes(graph.unknown_count) if graph.peak_formulas else _unknown_sizes(graph.unknown_count, "value")
+    )
     if graph.unknown_count and not graph.peak_nbytes:
-        return f"memory pattern: peak unknown; {weights}; {unknown}"
+        peak = f"peak at least {_formula(graph)}" if graph.peak_formulas else "peak unknown"
+        return f"memory pattern: {peak}; {weights}; {unknown}"
     at_least = "at least " if graph.unknown_count else ""
     text = (
         f"memory pattern: peak {at_least}{nbytes_text(graph.peak_nbytes)}, {graph.overhead_percent:.1f} % above the "
         f"least that this order needs ({nbytes_text(graph.least_possible_nbytes)}); without sharing "
         f"{nbytes_text(graph.unshared_nbytes)}; {weights}"
     )
-    return f"{text}; {unknown}" if graph.unknown_count else text
+    if not graph.unknown_count:
+        return text
+    return f"{text}; with these at least {_formula(graph)}; {unknown}" if graph.peak_formulas else f"{text}; {unknown}"
+
+
+def _formula(graph: GraphPlan) -> str:
+    """The least possible peak as a formula of the symbolic dimensions."""
+    formulas = graph.peak_formulas
+    return f"{formulas[0]} bytes" if len(formulas) == 1 else f"max({', '.join(formulas)}) bytes"
+
+
+def _symbolic_sizes(count: int) -> str:
+    depend = "the size of 1 value depends" if count == 1 else f"the sizes of {count} values depend"
+    return f"{depend} on symbolic dimensions (--size gives them sizes, --dim fixes them)"
 
 
 def _unknown_sizes(count: int, what: str) -> str:
     named = f"size of 1 {what} is" if count == 1 else f"sizes of {count} {what}s are"
-    return f"the {named} known only in a run (--dim fixes symbolic dimensions)"
+    return f"the {named} known only in a run (--size gives symbolic dimensions sizes, --dim fixes them)"
 
 
 def _node_row(node: PlannedNode) -> tuple[object, ...]:
@@ -306,6 +344,7 @@ def _graph_json(graph: GraphPlan) -> dict[str, Any]:
         "unshared_nbytes": graph.unshared_nbytes,
         "weight_nbytes": graph.weight_nbytes,
         "unknown_count": graph.unknown_count,
+        "peak_formulas": list(graph.peak_formulas),
         "peak_nbytes_by_memory": dict(graph.peaks),
         "copies": copies_json(graph),
         "steps": [

@@ -54,6 +54,7 @@ class SizeClassPlanner:
     """Lays out patterns for classes of sizes.
 
     Attributes:
+        symbols: names of the symbols that a run gives numbers to.
         is_complete: whether all sizes follow from the symbols, so that no run need be traced.
     """
 
@@ -74,6 +75,7 @@ class SizeClassPlanner:
         self._plan = plan
         self._allocation = allocation
         self._symbols = tuple(sources)
+        self.symbols = frozenset(sources)
         self._places = tuple(sources.values())
         self._verifies = verifies
         numbers: dict[Size, int] = {}
@@ -113,6 +115,10 @@ class SizeClassPlanner:
         if self._verifies:
             verify_plan(self._plan, self._allocation, patterns)
         return size_class, patterns
+
+    def patterns_at(self, values: Sequence[int]) -> MemoryPatternGroup:
+        """The patterns for exactly these values of the symbols."""
+        return self.plan_class(values, [])[1]
 
     def least_peak(self, values: Sequence[int]) -> int:
         """The fewest bytes that any layout needs for these values of the symbols."""

@@ -102,9 +102,9 @@ class IsolatedSession:
         finally:
             self._turn.release()
 
-    def get_plan(self) -> SessionPlan:
+    def get_plan(self, sizes: Mapping[str, int] | None = None) -> SessionPlan:
         """As :meth:`InferenceSession.get_plan`."""
-        plan: SessionPlan = self._answer("plan")
+        plan: SessionPlan = self._answer("plan", dict(sizes or {}))
         return plan
 
     def get_placement(self) -> Placement:
@@ -121,13 +121,12 @@ class IsolatedSession:
         self._is_closed = True
         self._worker.close()
 
-    def _answer(self, action: str) -> Any:
+    def _answer(self, action: str, *arguments: Any) -> Any:
         with self._turn:
             try:
                 self._revive()
-                reply = self._asked(
-                    _Making(self._named, self._limits, self._worker), Message(header={"action": action})
-                )
+                request = Message(header={"action": action, "arguments": arguments})
+                reply = self._asked(_Making(self._named, self._limits, self._worker), request)
                 return load_value(reply.buffers[0])
             except OrtpkgError:
                 raise

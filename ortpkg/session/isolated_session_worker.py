@@ -88,7 +88,7 @@ class _Server:
             assert self._session is not None
             if action == "run":
                 return _run(self._session, request)
-            return Message(buffers=[dump_value(_ASKED[action](self._session))])
+            return Message(buffers=[dump_value(_ASKED[action](self._session, *request.header["arguments"]))])
         except OrtpkgError as error:
             return Message(header={"raised": True}, buffers=[dump_value(portable_error(error))])
 
@@ -145,7 +145,7 @@ def _run(session: InferenceSession, request: Message) -> Message:
 
 
 #: What a session says of itself, by what it is asked.
-_ASKED: Mapping[str, Callable[[InferenceSession], Any]] = {
+_ASKED: Mapping[str, Callable[..., Any]] = {
     "plan": InferenceSession.get_plan,
     "placement": InferenceSession.get_placement,
     "end_profiling": InferenceSession.end_profiling,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC
+from collections.abc import Mapping
 
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.profiler import Profiler
@@ -67,11 +68,14 @@ class SessionAnswers(ABC):
         """Which provider runs which nodes."""
         return self._state.partitions
 
-    def get_plan(self) -> SessionPlan:
-        """What was fixed before the first run: partitions, the steps in order, where each value lies and how long."""
+    def get_plan(self, sizes: Mapping[str, int] | None = None) -> SessionPlan:
+        """What was fixed before the first run: partitions, the steps in order, where each value lies and how long.
+
+        ``sizes``: of symbolic dimensions, by name: figures are then what runs of these sizes take.
+        """
         if isinstance(self._state, IsolatedSession):
-            return self._state.get_plan()
-        return describe_plan(self._state, tuple(self.get_providers()))
+            return self._state.get_plan(sizes)
+        return describe_plan(self._state, tuple(self.get_providers()), sizes)
 
     def get_placement(self) -> Placement:
         """What runs where: nodes, weights and, with profiling, time per execution provider.

@@ -15,12 +15,14 @@ from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue
 from ortpkg.engine.device_copies import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.execution_plan import ABSENT, NodeStep
-from ortpkg.engine.memory_pattern import Buffer, MemoryPatternGroup, least_possible_peak, trace_static_shapes
+from ortpkg.engine.memory_pattern import Buffer, MemoryPatternGroup, least_possible_peak
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.partition_policy import PartitionChoice
+from ortpkg.engine.size_classes import SizeClassPlanner
+from ortpkg.engine.symbolic_peak import peak_formulas
 from ortpkg.graph.graph import ONNX_DOMAIN
 from ortpkg.session.session_state import SessionState
-from ortpkg.shapes.expressions import Size
+from ortpkg.shapes.expressions import Size, evaluate
 
 #: What a memory pattern lays out: intermediate values.
 _PLANNED_KINDS = frozenset({AllocKind.ALLOCATE, AllocKind.REUSE})
@@ -59,7 +61,7 @@ class PlannedValue:
         device: the memory.
         buffer: name of the value that owns its buffer; its own name unless ``kind`` is REUSE.
         nbytes: its size; None where only a run can tell, or where the kernel brings its own memory.
-        size: the size as a text, with symbols: ``"3072 x batch"``; "" where unknown.
+        size: the size as a formula of the symbolic dimensions: ``"3072*batch"``; "" where unknown.
         offset: of its buffer in the device's block, in bytes; None where it does not lie in one.
         first_step, last_step: its life, both ends included; ``last_step`` is None where it has no end (inputs, weights)
             and the number of steps for a graph output.
@@ -109,6 +111,8 @@ class GraphPlan:
         unshared_nbytes: what the same values would take without any sharing.
         weight_nbytes: of its initializers.
         unknown_count: planned values whose size only a run can tell; they are in no figure here.
+        peak_formulas: the largest of these is the least possible peak in bytes, whatever the symbolic dimensions are;
+            empty where they are too many. Values whose size follows from no dimension of the inputs are left out.
         peaks: memory → its part of ``peak_nbytes``, for each that holds a value.
         copies: values that cross between memories, in order.
         subgraphs: those of its nodes.
@@ -122,6 +126,7 @@ class GraphPlan:
     unshared_nbytes: int
     weight_nbytes: int
     unknown_count: int
+    peak_formulas: tuple[str, ...]
     peaks: Mapping[str, int]
     copies: tuple[PlannedCopy, ...] = ()
     subgraphs: tuple[GraphPlan, ...] = ()
@@ -166,22 +171,24 @@ class SessionPlan:
     choices: tuple[PartitionChoice, ...] = ()
 
 
-def describe_plan(state: SessionState, providers: tuple[str, ...]) -> SessionPlan:
-    """The plan of a session that is ready to run."""
+def describe_plan(
+    state: SessionState, providers: tuple[str, ...], sizes: Mapping[str, int] | None = None
+) -> SessionPlan:
+    """The plan of a session that is ready to run; ``sizes``: of symbolic dimensions, for figures in bytes."""
     return SessionPlan(
         providers=providers,
         partitions=state.partitions,
-        graph=_graph_plan(state.executable, ""),
+        graph=_graph_plan(state.executable, "", sizes or {}),
         symbolic_dimensions=state.symbolic_dimensions,
         choices=state.choices,
     )
 
 
-def _graph_plan(executable: ExecutableGraph, path: str) -> GraphPlan:
+def _graph_plan(executable: ExecutableGraph, path: str, sizes: Mapping[str, int]) -> GraphPlan:
     plan, allocation = executable.plan, executable.allocation
-    patterns = trace_static_shapes(plan, allocation).generate_patterns()
+    patterns = SizeClassPlanner(plan, allocation, dict.fromkeys(sizes, (0, 0))).patterns_at(tuple(sizes.values()))
     names = {step.node_index: step.node_name for step in plan.steps}
-    values = tuple(_planned_value(executable, patterns, index) for index in _order(executable))
+    values = tuple(_planned_value(executable, patterns, index, sizes) for index in _order(executable))
     buffers = [
         Buffer(owner, pattern.sizes[owner], _intervals(executable, owner))
         for pattern in patterns.patterns
@@ -197,26 +204,32 @@ def _graph_plan(executable: ExecutableGraph, path: str) -> GraphPlan:
         unshared_nbytes=sum(value.nbytes or 0 for value in shared),
         weight_nbytes=sum(value.nbytes or 0 for value in values if value.kind is AllocKind.ALLOCATE_STATICALLY),
         unknown_count=sum(value.nbytes is None for value in shared),
+        peak_formulas=tuple(map(str, peak_formulas(allocation, _input_symbols(executable)))),
         peaks={
             location.name: pattern.peak_size
             for location, pattern in zip(patterns.locations, patterns.patterns, strict=True)
         },
         copies=tuple(
-            _planned_copy(executable, number, step)
+            _planned_copy(executable, number, step, sizes)
             for number, step in enumerate(plan.steps)
             if step.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST} and step.kernel.domain == ONNX_DOMAIN
         ),
         subgraphs=tuple(
-            _graph_plan(subgraph.executable, f"{path}/{names[index]}.{attribute}".lstrip("/"))
+            _graph_plan(subgraph.executable, f"{path}/{names[index]}.{attribute}".lstrip("/"), sizes)
             for (index, attribute), subgraph in executable.subgraphs.items()
         ),
     )
 
 
-def _planned_copy(executable: ExecutableGraph, number: int, step: NodeStep) -> PlannedCopy:
+def _input_symbols(executable: ExecutableGraph) -> frozenset[str] | None:
+    """Names that a run gives numbers to; None where that is not known of a graph: a sub-graph's."""
+    return None if executable.size_classes is None else executable.size_classes.symbols
+
+
+def _planned_copy(executable: ExecutableGraph, number: int, step: NodeStep, sizes: Mapping[str, int]) -> PlannedCopy:
     plan = executable.plan
     (source,), (target,) = step.inputs, step.outputs
-    size = _planned_size(executable.allocation.values[target].size)
+    size = _planned_size(executable.allocation.values[target].size, sizes)
     return PlannedCopy(
         step=number,
         value=plan.values.name_of(source),
@@ -227,8 +240,14 @@ def _planned_copy(executable: ExecutableGraph, number: int, step: NodeStep) -> P
     )
 
 
-def _planned_size(size: Size | None) -> int | None:
-    return size if isinstance(size, int) else None
+def _planned_size(size: Size | None, sizes: Mapping[str, int]) -> int | None:
+    """The number of bytes; None where these sizes do not say it, or make none."""
+    if size is None:
+        return None
+    try:
+        return max(evaluate(size, sizes), 0)
+    except (KeyError, ValueError, ZeroDivisionError):
+        return None
 
 
 def _order(executable: ExecutableGraph) -> list[int]:
@@ -269,7 +288,9 @@ def _names(executable: ExecutableGraph, indices: tuple[int, ...]) -> tuple[str, 
     return tuple("" if index == ABSENT else executable.plan.values.name_of(index) for index in indices)
 
 
-def _planned_value(executable: ExecutableGraph, patterns: MemoryPatternGroup, index: int) -> PlannedValue:
+def _planned_value(
+    executable: ExecutableGraph, patterns: MemoryPatternGroup, index: int, sizes: Mapping[str, int]
+) -> PlannedValue:
     plan, planned = executable.plan, executable.allocation.values[index]
     pattern = patterns.pattern_of(planned.location)
     counter = planned.program_counter
@@ -278,7 +299,7 @@ def _planned_value(executable: ExecutableGraph, patterns: MemoryPatternGroup, in
         kind=planned.alloc_kind,
         device=planned.location.name,
         buffer=plan.values.name_of(planned.reused_buffer),
-        nbytes=_planned_size(planned.size),
+        nbytes=_planned_size(planned.size, sizes),
         size=_size_text(planned.size),
         offset=None if pattern is None or not _is_laid_out(planned) else pattern.offset_of(planned.reused_buffer),
         first_step=counter.starts[0] if counter.starts else 0,

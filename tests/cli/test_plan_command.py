@@ -53,12 +53,38 @@ def test_memory_is_listed_and_drawn(ortpkg: RunCommand, tmp_path: Path) -> None:
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_a_peak_that_only_a_run_can_tell_is_called_unknown(ortpkg: RunCommand) -> None:
+def test_a_peak_of_symbolic_sizes_is_a_formula(ortpkg: RunCommand) -> None:
     words = ("plan", DIGITS, "--variant", "cpu-fp32")
     unknown, known = ortpkg(*words).out, ortpkg(*words, "--dim", "batch=8").out
-    assert "memory pattern: peak unknown; weights " in unknown
+    assert "memory pattern: peak at least 12288*batch bytes; weights " in unknown
     assert "0 B" not in unknown
-    assert "peak unknown" not in known
+    assert "memory pattern: peak 98.3 kB" in known
+
+
+def test_sizes_say_in_bytes_what_a_model_with_symbolic_dimensions_takes(ortpkg: RunCommand) -> None:
+    words = ("plan", DIGITS, "--variant", "cpu-fp32", "--size", "batch=8")
+    assert "memory pattern: peak 98.3 kB" in ortpkg(*words).out
+    plan = ortpkg(*words, "--json").json
+    (graph,) = plan["graphs"]
+    assert (plan["sizes"], graph["peak_nbytes"], graph["peak_formulas"]) == ({"batch": 8}, 98304, ["12288*batch"])
+    first = next(value for value in graph["values"] if value["name"] == "conv1_activated")
+    assert (first["nbytes"], first["size"], first["offset"]) == (32768, "4096*batch", 0)
+
+
+def test_a_dimension_that_is_fixed_has_no_other_size(ortpkg: RunCommand) -> None:
+    done = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--size", "batch=8", "--dim", "batch=4")
+    assert done.code == 2
+    assert "--size: --dim fixes 'batch'" in done.err
+
+
+def test_the_largest_of_several_sums_is_a_maximum(ortpkg: RunCommand, tmp_path: Path) -> None:
+    path = tmp_path / "attention.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,4] x, float[M,4] k) => (float[N,M] y)
+        { a = Neg(x) b = Neg(k) t = Transpose(b) p = MatMul(a, t) q = Exp(p) y = Sin(q) }"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    (graph,) = ortpkg("plan", path, "--json").json["graphs"]
+    assert len(graph["peak_formulas"]) == 2
+    assert f"peak at least max({', '.join(graph['peak_formulas'])}) bytes" in " ".join(ortpkg("plan", path).out.split())
 
 
 def test_a_model_without_intermediate_values_has_no_peak(ortpkg: RunCommand, model: MakeModel) -> None:
@@ -87,6 +113,9 @@ def test_a_peak_of_unknown_sizes_is_not_called_zero(ortpkg: RunCommand, tmp_path
         (("--optimization-level", "bassic"), "did you mean 'basic'?"),
         (("--dim", "batch"), "--dim takes NAME=SIZE"),
         (("--dim", "batch=-1"), "--dim takes NAME=SIZE"),
+        (("--size", "batch"), "--size takes NAME=SIZE"),
+        (("--size", f"N={'9' * 99}"), "--size takes NAME=SIZE"),
+        (("--size", "length=8"), "--size: the model has no symbolic dimension 'length'"),
         (("--variant", "a"), "is a model, not a package"),
         (("--svg", "/nonexistent/plan.svg"), "'/nonexistent/plan.svg' cannot be written"),
     ],

@@ -14,6 +14,7 @@ from ortpkg.engine.memory_pattern import MemoryPatternGroup
 from ortpkg.engine.memory_planning import plan_memory
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.engine.size_classes import STATIC_CLASS, SizeClass, SizeClassPlanner
+from ortpkg.engine.symbolic_peak import peak_formulas
 from ortpkg.shapes.expressions import Size, evaluate, floor_divide, larger, smaller, symbol
 from tests.engine.plan_factories import DEVICE, Planned
 
@@ -122,12 +123,12 @@ def symbolic_graphs(draw: st.DrawFn) -> Planned:
     return Planned("\n".join(lines), sizes=sizes)
 
 
-def largest_sums(allocation: AllocationPlan, values: dict[str, int]) -> int:
+def largest_sums(allocation: AllocationPlan, values: dict[str, int], alignment: int = 64) -> int:
     """The most bytes that live buffers take at one step, counted without the planner's help."""
     nbytes = dict.fromkeys(allocation.buffers, 0)
     for value in allocation.values:
         if value.reused_buffer in nbytes and value.size is not None:
-            size = -(-evaluate(value.size, values) // 64) * 64
+            size = -(-evaluate(value.size, values) // alignment) * alignment
             nbytes[value.reused_buffer] = max(nbytes[value.reused_buffer], size)
     steps = max((end for counter in allocation.buffers.values() for end in counter.ends), default=0)
     return max(
@@ -147,6 +148,29 @@ def assert_has_room(planned: Planned, patterns: MemoryPatternGroup, values: dict
         if value.reused_buffer in planned.allocation.buffers and value.size is not None:
             nbytes = evaluate(value.size, values)
             assert nbytes <= 0 or (pattern is not None and nbytes <= pattern.sizes[value.reused_buffer])
+
+
+@settings(max_examples=60, deadline=None)
+@given(planned=symbolic_graphs(), batch=st.integers(1, 4), length=st.integers(1, 9), past=st.integers(10, 600))
+def test_the_largest_peak_formula_is_the_least_possible_peak(
+    planned: Planned, batch: int, length: int, past: int
+) -> None:
+    values = {"batch": batch, "length": length, "past": past}
+    formulas = peak_formulas(planned.allocation)
+    if formulas:
+        assert max(evaluate(each, values) for each in formulas) == largest_sums(planned.allocation, values, alignment=1)
+
+
+def test_sums_that_others_are_never_below_are_left_out() -> None:
+    assert peak_formulas(Planned(DECODER, sizes=SIZES).allocation) == (
+        32 * B * L * (P + L) + 8192 * B * L,
+        256 * B * (P + L) + 4096 * B * L,
+    )
+
+
+def test_sizes_that_the_symbols_do_not_say_are_in_no_formula() -> None:
+    planned = Planned("a = Conv(x)\nb = Conv(a)\ny = Conv(b)", sizes={"a": 4 * symbol("found"), "b": 8 * B})
+    assert peak_formulas(planned.allocation, {"batch"}) == (8 * B,)
 
 
 @pytest.mark.requirement("M10")
