@@ -7,9 +7,19 @@ from typing import Any
 
 from ortpkg.capi import onnxruntime_pybind11_state
 
+#: Under the name that onnxruntime gives the native module.
+C = onnxruntime_pybind11_state
+
 
 def __getattr__(name: str) -> Any:
-    return getattr(onnxruntime_pybind11_state, name)
+    return getattr(onnxruntime_pybind11_state, "InferenceSession" if name == "Session" else name)
+
+
+def get_ort_device_type(device_type: str) -> int:
+    """The number of the kind of device that a name such as "cuda" means. UsageError for an unknown name."""
+    from ortpkg.session.ort_device import OrtDevice  # with the session, not with its exceptions
+
+    return OrtDevice.dml() if device_type == "dml" else OrtDevice.make(device_type, 0).device_type()
 
 
 def check_and_normalize_provider_args(

@@ -5,6 +5,7 @@ The exceptions are real here; whatever else the module is asked for is ortpkg's 
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import ortpkg
@@ -45,7 +46,19 @@ __all__ = [
 ]
 
 
+#: Names that are public in onnxruntime's native module only → (module, name) of ours.
+_NATIVE = {
+    "SessionIOBinding": ("ortpkg.session.io_binding", "IOBinding"),
+    "SparseCooView": ("ortpkg.session.sparse_tensor", "SparseCooView"),
+    "SparseCsrView": ("ortpkg.session.sparse_tensor", "SparseCsrView"),
+    "get_default_session_options": ("ortpkg.session.options", "SessionOptions"),
+}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _NATIVE:
+        module, own = _NATIVE[name]
+        return getattr(importlib.import_module(module), own)
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(ortpkg, name)

@@ -10,6 +10,8 @@ from ortpkg.session.onnxruntime_enums import OrtDeviceMemoryType, OrtDeviceVendo
 _CPU, _GPU = OrtMemoryInfoDeviceType.CPU, OrtMemoryInfoDeviceType.GPU
 _FPGA, _NPU = OrtMemoryInfoDeviceType.FPGA, OrtMemoryInfoDeviceType.NPU
 
+_DIRECTML = 4
+
 #: Name of a device → its kind, and its vendor where the name says that.
 _NAMED: Mapping[str, tuple[OrtMemoryInfoDeviceType, OrtDeviceVendorId]] = {
     "cpu": (_CPU, OrtDeviceVendorId.NONE),
@@ -79,7 +81,7 @@ class OrtDevice:
 
     @staticmethod
     def gpu() -> int:
-        """The number that means a GPU; also as ``cuda``, ``dml`` and ``webgpu``."""
+        """The number that means a GPU; also as ``cuda`` and ``webgpu``."""
         return int(_GPU)
 
     @staticmethod
@@ -92,8 +94,13 @@ class OrtDevice:
         """The number that means an NPU; also as ``cann``."""
         return int(_NPU)
 
-    cuda = dml = webgpu = gpu
+    cuda = webgpu = gpu
     cann = npu
+
+    @staticmethod
+    def dml() -> int:
+        """DirectML's own number, as onnxruntime's native class has it; ``make("dml", 0)`` is a GPU."""
+        return _DIRECTML
 
     @staticmethod
     def default_memory() -> int:

@@ -122,5 +122,14 @@ def test_an_error_shows_as_the_class_that_was_raised() -> None:
 def test_native_modules_lead_to_the_public_names() -> None:
     assert ours.SessionOptions is ortpkg.SessionOptions
     assert onnxruntime_inference_collection.OrtValue is ortpkg.OrtValue
+    assert onnxruntime_inference_collection.Session is ortpkg.InferenceSession
+    assert onnxruntime_inference_collection.C.SessionIOBinding is ortpkg.IOBinding
+    assert ours.get_default_session_options() == ortpkg.SessionOptions()
     with pytest.raises(AttributeError, match="Nothing"):
         _ = ours.Nothing
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda", "dml", "webgpu", "gpu", "cann", "npu"])
+def test_names_of_devices_mean_the_same_numbers(name: str) -> None:
+    numbers = onnxruntime.capi.onnxruntime_inference_collection.get_ort_device_type
+    assert onnxruntime_inference_collection.get_ort_device_type(name) == numbers(name)
