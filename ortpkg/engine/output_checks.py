@@ -50,6 +50,8 @@ def is_value(value: Value) -> bool:
 def _tensor_check(declared: TensorType, *, with_shape: bool) -> Fits | None:
     if declared.element_type is ElementType.UNDEFINED:
         return None
+    if declared.element_type is ElementType.STRING and with_shape:
+        return _text_check(declared)
     dtype: np.dtype[Any] = np.dtype(numpy_dtype(declared.element_type))
     shape = declared.shape if with_shape else None
     known = [(at, size) for at, size in enumerate(shape or ()) if isinstance(size, int)]
@@ -71,6 +73,22 @@ def _tensor_check(declared: TensorType, *, with_shape: bool) -> Fits | None:
             if found[at] != size:
                 return False
         return True
+
+    return fits
+
+
+def _text_check(declared: TensorType) -> Fits:
+    """Of who is not trusted with shapes, texts are looked through, too: any object can lie in such an array."""
+    shape = declared.shape
+
+    def fits(value: Value) -> bool:
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "OU":
+            return False
+        if value.dtype.kind == "O" and not all(isinstance(each, str) for each in value.flat):
+            return False
+        known = shape if shape is not None else value.shape
+        pairs = zip(known, value.shape, strict=False)
+        return len(known) == value.ndim and all(not isinstance(size, int) or size == found for size, found in pairs)
 
     return fits
 

@@ -71,6 +71,7 @@ _WORDS = {
     "graph_digest": "model graph",
     "weights_digest": "weights",
 }
+_PLURAL_FIELDS = frozenset({"options", "weights_digest"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,8 @@ class ContextMismatch:
     needed: str
 
     def __str__(self) -> str:
-        return f"{_WORDS[self.field]} was {quoted(self.recorded)}, here it is {quoted(self.needed)}"
+        was, is_here = ("were", "they are") if self.field in _PLURAL_FIELDS else ("was", "it is")
+        return f"{_WORDS[self.field]} {was} {quoted(self.recorded)}, here {is_here} {quoted(self.needed)}"
 
 
 def find_mismatch(

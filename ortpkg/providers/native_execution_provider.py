@@ -83,6 +83,8 @@ class NativeExecutionProvider(CompilingProvider):
         self._blame = ClaimBlame(ep_name=name, library=library, border=self._border)
         #: Compiled at the claim, by the fused node's name, until ``compile`` asks for them.
         self._claimed: dict[str, CompiledModel] = {}
+        #: The body that was handed to the library last, as it reads it, until what was compiled of it is kept.
+        self._handed_over: tuple[Graph, NativeModel] | None = None
         #: What the provider of onnxruntime would say of what was kept for it.
         self._kept_info = ""
         #: Handed out, by the fused node's name.
@@ -194,6 +196,7 @@ class NativeExecutionProvider(CompilingProvider):
                 caching.keep(descriptor, fused, lambda: self._parts_of(made, fused))
             elif made.is_lasting:
                 write_refusal(directory, descriptor, made)
+            self._handed_over = None
             return made
 
         if caching.only_explains:
@@ -354,4 +357,9 @@ class NativeExecutionProvider(CompilingProvider):
     # --- handing over ------------------------------------------------------------------------------------------------
 
     def _model_of(self, body: Graph) -> NativeModel:
-        return native_model(body)
+        if self._handed_over is not None and self._handed_over[0] is body:
+            return self._handed_over[1]
+        made = native_model(body)
+        if self.ep_context.cache is not None:  # what is compiled is kept at once, which takes the model again
+            self._handed_over = body, made
+        return made

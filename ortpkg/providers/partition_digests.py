@@ -69,14 +69,19 @@ def _header(initializer: Initializer) -> bytes:
 
 
 def _key(initializers: list[Initializer]) -> dict[str, object] | None:
-    """What the weights' digest depends on, told by the file system; None where they are not in settled files alone."""
-    if sum(each.nbytes for each in initializers) < _LEAST_REMEMBERED_NBYTES:
+    """What the weights' digest depends on, told by the file system.
+
+    None where they are not in settled files alone, but for a few, which are hashed here as well.
+    """
+    in_files = sum(each.nbytes for each in initializers if _is_mapped(each))
+    in_memory = sum(each.nbytes for each in initializers) - in_files
+    if in_files < max(_LEAST_REMEMBERED_NBYTES, 2 * in_memory):
         return None
     places = hashlib.sha256()
     files: dict[str, list[int]] = {}
     for each in initializers:
         places.update(_header(each))
-        if not isinstance(each, MappedInitializer) or not isinstance(each.source, MappedFile):
+        if not (isinstance(each, MappedInitializer) and isinstance(each.source, MappedFile)):
             places.update(hashlib.sha256(each.numpy().tobytes()).digest())
             continue
         path = str(each.source.path)
@@ -87,6 +92,10 @@ def _key(initializers: list[Initializer]) -> dict[str, object] | None:
             files[path] = list(stamp)
         places.update(f"{path}\0{each.offset}\0".encode())
     return {"files": files, "places": places.hexdigest()}
+
+
+def _is_mapped(initializer: Initializer) -> bool:
+    return isinstance(initializer, MappedInitializer) and isinstance(initializer.source, MappedFile)
 
 
 def _hashed(tensor: Any) -> onnx.TensorProto:

@@ -290,6 +290,21 @@ def test_weights_in_a_file_are_hashed_once(
     assert len(session(model, folder).imported) == 2
 
 
+def test_weights_in_memory_are_hashed_once_and_not_for_a_key_beside(
+    model: Path, folder: Path, external: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = onnx.load(model).SerializeToString()
+    assert external.exists()
+    asked: list[object] = []
+    monkeypatch.setattr(digests, "_LEAST_REMEMBERED_NBYTES", 1)
+    monkeypatch.setattr(digests, "read_fact", lambda *key: asked.append(key))
+    monkeypatch.setattr(digests, "write_fact", lambda *key: asked.append(key))
+    session(data, folder)
+    assert asked == []
+    session(model, folder)
+    assert len(asked) > 0
+
+
 def test_other_bytes_of_the_same_length_are_a_miss(model: Path, folder: Path, external: Path) -> None:
     session(model, folder)
     data = bytearray(external.read_bytes())

@@ -29,7 +29,8 @@ from ortpkg.cli.app import run as run_command_line
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.errors import LimitExceededError
 from ortpkg.graph import file_replacement
-from ortpkg.providers import ep_context_cache
+from ortpkg.graph.onnx_writer import to_model_proto
+from ortpkg.providers import ep_context_cache, native_model
 from ortpkg.providers.claim_refusals import drop_refusals
 from ortpkg.providers.ep_context_cache import EpContextCache
 from ortpkg.session.inference_session import InferenceSession
@@ -112,6 +113,33 @@ def test_a_hit_compiles_nothing(
     assert count.taken() == (1, 0)
     np.testing.assert_allclose(run_once(given, folder, backend)[0], EXPECTED, rtol=1e-5)
     assert count.taken() == (0, 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_miss_writes_the_model_down_once(
+    model: Path, folder: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the library; what is kept of what it made needs no second copy."""
+    written: list[object] = []
+
+    def counted(model: Any) -> Any:
+        written.append(model)
+        return to_model_proto(model)
+
+    monkeypatch.setattr(native_model, "to_model_proto", counted)
+    run_once(from_memory(model), folder, backend)
+    assert len(written) == 1
+    assert len(list(folder.glob("*.bin"))) == 1
+
+
+def test_a_model_that_is_too_large_to_be_handed_over_is_none_for_the_library(
+    model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for most_nbytes in (10, 100):  # less than its weights; less than all of it
+        monkeypatch.setattr(native_model, "_MOST_MODEL_NBYTES", most_nbytes)
+        caplog.clear()
+        np.testing.assert_allclose(run_once(model, folder / str(most_nbytes), OPENVINO)[0], EXPECTED, rtol=1e-5)
+        assert f"at most {most_nbytes} bytes of a model can be handed over" in caplog.text
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -403,7 +403,7 @@ def test_only_options_that_change_what_is_compiled_make_a_context_stale(
 ) -> None:
     monkeypatch.chdir(openvino_context.parent)
     if is_stale:
-        with pytest.raises(EpContextError, match="its provider options was"):
+        with pytest.raises(EpContextError, match="its provider options were"):
             state_of(openvino_context, provider(OPENVINO, **options))
     else:
         state_of(openvino_context, provider(OPENVINO, **options)).close()

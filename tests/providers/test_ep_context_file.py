@@ -154,7 +154,7 @@ def test_each_field_that_matters_is_told_with_both_values(name: str) -> None:
 
 def test_options_are_compared_and_digests_of_the_source_only_when_asked() -> None:
     changed = find_mismatch(DESCRIPTOR, replace(DESCRIPTOR, options={"precision": "FP16"}))
-    assert str(changed) == "provider options was 'precision=FP32', here it is 'precision=FP16'"
+    assert str(changed) == "provider options were 'precision=FP32', here they are 'precision=FP16'"
     other_weights = replace(DESCRIPTOR, weights_digest="cd")
     assert find_mismatch(DESCRIPTOR, other_weights) is None
     assert find_mismatch(DESCRIPTOR, other_weights, names=("weights_digest",)) is not None

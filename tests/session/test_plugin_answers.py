@@ -77,11 +77,11 @@ class Odd(CompilingProvider):
         return self.compile_partition(fused)
 
 
-def state_of(provider: Odd, **entries: str) -> SessionState:
+def state_of(provider: Odd, text: str = TEXT, **entries: str) -> SessionState:
     options = SessionOptions()
     for key, value in entries.items():
         options.add_session_config_entry(key.replace("__", "."), value)
-    model = load_model(onnx.parser.parse_model(TEXT).SerializeToString())
+    model = load_model(onnx.parser.parse_model(text).SerializeToString())
     return create_session_state(model, options, [provider, CPUExecutionProvider()])
 
 
@@ -164,6 +164,28 @@ def test_what_a_future_brings_is_held_against_the_same() -> None:
     y, z = run(state_of(Later()), X)
     assert not np.may_share_memory(y, z)
     assert not np.may_share_memory(X, y)
+
+
+TEXTS = """<ir_version: 10, opset_import: ["" : 20]>
+g (string[2] x) => (string[2] y) { y = StringConcat(x, x) }"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        np.array(["a", None], object),
+        np.array(["a", 1], object),
+        np.array([b"a", b"b"]),
+        np.array(["a"], object),
+        np.array([["a", "b"]]),
+    ],
+    ids=["nothing", "number", "bytes", "size", "rank"],
+)
+def test_texts_are_texts(made: Any) -> None:
+    x = np.array(["a", "b"], object)
+    np.testing.assert_array_equal(run(state_of(Odd(lambda x: [np.array(["c", "d"])]), TEXTS), x)[0], ["c", "d"])
+    with pytest.raises(RunError, match=rf"it gets from {NAME} 'y' as .*, declared is tensor\(string\)\[2\]"):
+        run(state_of(Odd(lambda x: [made]), TEXTS), x)
 
 
 # --- what it claims and compiles -------------------------------------------------------------------------------------
