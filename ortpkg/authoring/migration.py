@@ -2,14 +2,15 @@
 
 Three lines behave alike: 1.26 and 1.27 (metadata generation), 1.28 to 1.30, and 1.31 (component generation). For each:
 whether it opens the package, which variant it would select for which execution provider (EP), what it passes over.
-Nothing of the package is run, and no EP is asked: compatibility strings count as not rated, but for those of which it
-is known what the EP says on any machine.
+Nothing of the package is run, and no EP is asked. What EPs say of compatibility strings depends on the machine, but for
+those of which it is known what the EP says anywhere: they count as not rated, and where it would select another variant
+if the EP rated one OPTIMAL, that is a choice more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
 from ortpkg.package.release_1_27 import read_as_1_27
 from ortpkg.package.sidecar import PIPELINE
+from ortpkg.providers.compatibility_info import is_own_text
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.selection import policies
 from ortpkg.selection.release_selector import select_as_release
@@ -33,6 +36,10 @@ from ortpkg.selection.wishes import ep_named
 
 OTHER_EP = "any other EP"
 """Stands for an execution provider that no variant names: what is selected for it needs no particular one."""
+
+
+#: EP and device that were asked for, and what a release selects for them.
+_Selected = tuple[str | None, str | None, Selection]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,7 @@ class ReleaseChoice:
         reason: in a sentence.
         can_run: whether a session can be made of it: in the component generation a variant may name no model, and
             contexts in ortpkg's own container are read by ortpkg only.
+        rated_optimal: the variant whose compatibility string the EP is taken to rate OPTIMAL; None: it rates none.
     """
 
     component: str
@@ -57,6 +65,7 @@ class ReleaseChoice:
     alternatives: tuple[str, ...]
     reason: str
     can_run: bool
+    rated_optimal: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +129,9 @@ def _report(line: _Line, root: Path, eps: Sequence[str]) -> ReleaseReport:
     for component in package.components:
         selections = [(*asked, _select(line, component, *asked)) for asked in _asked(line, component, eps)]
         choices += [_choice(*each) for each in selections]
-        never += _never_selected(line, component, selections)
+        rated = list(_rated_selections(line, component, selections))
+        choices += [replace(_choice(*each), rated_optimal=variant) for variant, each in rated]
+        never += _never_selected(line, component, [*(each for _, each in rated), *selections])
     return ReleaseReport(
         release=line.release,
         refusals=(),
@@ -144,7 +155,35 @@ def _asked(line: _Line, component: ComponentInfo, eps: Iterable[str]) -> list[tu
     return list(asked)
 
 
-def _select(line: _Line, component: ComponentInfo, ep: str | None, device: str | None) -> Selection:
+def _rated_selections(
+    line: _Line, component: ComponentInfo, selections: Sequence[_Selected]
+) -> Iterator[tuple[str, _Selected]]:
+    """What is selected where the EP rates a variant OPTIMAL, if that is something else: that variant, the selection."""
+    for ep, device, unrated in selections:
+        for variant in component.variants:
+            stated = line.constraints_of(variant) or Constraints()
+            info = stated.ep_compatibility_info or ""
+            if ep is None or stated.ep not in (None, ep) or not _may_be_optimal(ep, info):
+                continue
+            selection = _select(line, component, ep, device, optimal=info)
+            if _winner(selection) != _winner(unrated):
+                yield variant.name, (ep, device, selection)
+
+
+def _may_be_optimal(ep: str, info: str) -> bool:
+    """Whether onnxruntime's EP of the name may rate the string so on some machine; it knows none of ortpkg's."""
+    is_ours = any(is_own_text(info, backend) for backend in ("onnxruntime", "openvino"))
+    is_known = rating_of_onnxruntime(ep, info) is not CompiledModelCompatibility.UNKNOWN
+    return bool(info) and ep != CPU_EP and not is_ours and not is_known
+
+
+def _winner(selection: Selection) -> object:
+    return selection.unpredictable or (selection.best is not None and selection.best.variant.name)
+
+
+def _select(
+    line: _Line, component: ComponentInfo, ep: str | None, device: str | None, *, optimal: str | None = None
+) -> Selection:
     hardware = [HardwareDevice(type=DeviceType(device))] if device else []
     devices: list[HardwareDevice | None] = [*hardware] or [None]
     offered = [EpDevice(ep_name=ep, device=each, backend="onnxruntime") for each in devices] if ep else []
@@ -153,7 +192,9 @@ def _select(line: _Line, component: ComponentInfo, ep: str | None, device: str |
         offered,
         policy=line.policy,
         hardware=hardware,
-        compatibility=lambda devices, info: rating_of_onnxruntime(devices[0].ep_name, info),
+        compatibility=lambda devices, info: (
+            CompiledModelCompatibility.OPTIMAL if info == optimal else rating_of_onnxruntime(devices[0].ep_name, info)
+        ),
         eps=[ep] if ep else [],
     )
 
@@ -200,7 +241,7 @@ def _has_model(variant: VariantInfo) -> bool:
 
 
 def _never_selected(
-    line: _Line, component: ComponentInfo, selections: Sequence[tuple[str | None, str | None, Selection]]
+    line: _Line, component: ComponentInfo, selections: Sequence[_Selected]
 ) -> Iterator[tuple[str, str]]:
     """Variants that win nowhere, each with what is said of it where its own EP selects."""
     for variant in component.variants:

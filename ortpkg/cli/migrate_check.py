@@ -62,7 +62,8 @@ def _print(report: ReleaseReport, output: Output) -> None:
 def _asked(choice: ReleaseChoice) -> str:
     if choice.ep is None:
         return "none named"
-    return f"{choice.ep} on {choice.device}" if choice.device else choice.ep
+    asked = f"{choice.ep} on {choice.device}" if choice.device else choice.ep
+    return f"{asked}, which rates {choice.rated_optimal} OPTIMAL" if choice.rated_optimal else asked
 
 
 def _selected(choice: ReleaseChoice) -> str:
@@ -85,6 +86,7 @@ def _json(report: ReleaseReport) -> dict[str, Any]:
                 "alternatives": list(each.alternatives),
                 "reason": each.reason,
                 "can_run": each.can_run,
+                "rated_optimal": each.rated_optimal,
             }
             for each in report.choices
         ],

@@ -317,3 +317,27 @@ def test_foretells_what_becomes_of_compiled_contexts(
     reasons = " ".join((choice.reason, *(why for _, why in newest.never_selected)))
     assert (choice.variant, choice.can_run) == (selected, can_run)
     assert reason in reasons
+
+
+def test_a_context_for_onnxruntime_is_selected_where_its_ep_rates_it_optimal(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    """Which it does on a machine like the one it was compiled on: that is what the string is for."""
+    folder = tmp_path / "compiled"
+    folder.mkdir()
+    (folder / "net.onnx").write_bytes(context_model(source=OPENVINO))
+    (folder / "net.bin").write_bytes(b"OVEP_BIN")
+    plain = make_model("plain", signature="(float[n, 4] x) => (float[n, 4] y)")
+    models = [NewVariant(model=plain, name="plain", ep="openvino", device="cpu")]
+    for name, info in (("theirs", _THEIRS), ("ours", _OURS)):
+        context = folder / "net.onnx"
+        models.append(NewVariant(model=context, name=name, ep="openvino", device="cpu", compatibility_info=info))
+    root = create(tmp_path / "p", models, notify=lambda _: None).root
+    *_, newest = migrate_check(root)
+    found = [
+        (each.rated_optimal, each.variant, each.can_run)
+        for each in newest.choices
+        if (each.ep, each.device) == (OPENVINO, "cpu")
+    ]
+    assert found == [(None, "plain", True), ("theirs", "theirs", True)]
+    assert [name.rpartition("/")[2] for name, _ in newest.never_selected] == ["ours"]
