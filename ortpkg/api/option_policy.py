@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
@@ -22,7 +22,7 @@ from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError, quoted
 from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Layout, PackageInfo, VariantInfo
 from ortpkg.package.path_resolver import is_inside
-from ortpkg.session.safe_options import SAFE_PROVIDER_OPTIONS, SAFE_SESSION_OPTIONS
+from ortpkg.session.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
 from ortpkg.session.session_option_values import read_as_onnxruntime, read_leniently
 
 _LONGEST_PATH = 4096  # Linux's PATH_MAX; other systems' is less
@@ -39,10 +39,12 @@ def session_options_of(variant: VariantInfo, package: PackageInfo, *, trust: boo
     paths = path_options_of(variant, package, trust=trust)
     others = {key: value for key, value in variant.session_options.items() if key not in PATH_SESSION_OPTIONS}
     if package.compat is None:
-        return read_leniently(_checked(variant, others, SAFE_SESSION_OPTIONS, "session option", trust=trust)) | paths
+        unsafe = [key for key in others if key not in SAFE_SESSION_OPTIONS]
+        return read_leniently(_checked(variant, others, unsafe, "session option", trust=trust)) | paths
     read = read_as_onnxruntime(variant.session_options)
     taken = {key: value for key, value in read.items() if key not in PATH_SESSION_OPTIONS}
-    return _filtered(variant, taken, SAFE_SESSION_OPTIONS, "session option", trust=trust) | paths
+    unsafe = [key for key in taken if key not in SAFE_SESSION_OPTIONS]
+    return _filtered(variant, taken, unsafe, "session option", trust=trust) | paths
 
 
 def path_options_of(variant: VariantInfo, package: PackageInfo, *, trust: bool) -> dict[str, str]:
@@ -80,12 +82,12 @@ def provider_options_of(
     Raises TrustRequiredError for one that is not known to be harmless. By the rules of onnxruntime 1.31 they count for
     an EP with devices only, and not beside the caller's own session options.
     """
-    allowed = SAFE_PROVIDER_OPTIONS.get(ep_device.ep_name, frozenset())
+    unsafe = unsafe_provider_options(variant.provider_options, ep_device.ep_name)
     if package.compat is None:
-        return _checked(variant, variant.provider_options, allowed, f"option of {ep_device.ep_name}", trust=trust)
+        return _checked(variant, variant.provider_options, unsafe, f"option of {ep_device.ep_name}", trust=trust)
     if has_own_options or ep_device.device is None or ep_device.ep_name == CPU_EP:
         return {}
-    return _filtered(variant, variant.provider_options, allowed, f"option of {ep_device.ep_name}", trust=trust)
+    return _filtered(variant, variant.provider_options, unsafe, f"option of {ep_device.ep_name}", trust=trust)
 
 
 def _real_path(path: str) -> str:
@@ -104,25 +106,24 @@ def _may_read(real: str, package: PackageInfo) -> bool:
 
 
 def _checked(
-    variant: VariantInfo, options: Mapping[str, str], allowed: frozenset[str], kind: str, *, trust: bool
+    variant: VariantInfo, options: Mapping[str, str], unsafe: Sequence[str], kind: str, *, trust: bool
 ) -> dict[str, str]:
-    refused = [key for key in options if key not in allowed]
-    if refused and not trust:
-        raise _needs_trust(variant, refused, kind)
+    if unsafe and not trust:
+        raise _needs_trust(variant, unsafe, kind)
     return dict(options)
 
 
 def _filtered(
-    variant: VariantInfo, options: Mapping[str, str], allowed: frozenset[str], kind: str, *, trust: bool
+    variant: VariantInfo, options: Mapping[str, str], unsafe: Sequence[str], kind: str, *, trust: bool
 ) -> dict[str, str]:
-    left_out = [] if trust else [key for key in options if key not in allowed]
+    left_out = [] if trust else unsafe
     if left_out:
         names = ", ".join(quoted(key) for key in left_out)
         _log.warning("variant %s: the %s %s is left out: the package is not trusted", quoted(variant.name), kind, names)
     return {key: value for key, value in options.items() if key not in left_out}
 
 
-def _needs_trust(variant: VariantInfo, keys: list[str], kind: str) -> TrustRequiredError:
+def _needs_trust(variant: VariantInfo, keys: Sequence[str], kind: str) -> TrustRequiredError:
     return TrustRequiredError(
         f"variant {quoted(variant.name)} of {quoted(variant.component_name)} sets the {kind} "
         f"{', '.join(quoted(key) for key in keys)}, which can reach beyond the package; "

@@ -13,11 +13,11 @@ from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_libraries import EpLibrary, emulation_note, is_emulation_asked_for
+from ortpkg.providers.openvino_load_config import FLOAT32_CONFIG, LOAD_CONFIG
 from ortpkg.providers.registered_ep_library import load_quietly, register_ep_library, registered_devices
 
 _UNKNOWN_ARCHITECTURE = "unknown"
 _FLOAT32 = "FP32"
-_OPENVINO_FLOAT32 = '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ def precision_options(ep_name: str, options: Mapping[str, str]) -> Mapping[str, 
 
     OpenVINO's computes in bfloat16 on CPUs that have it (errors of 1e-2), whatever its option ``precision`` says.
     """
-    is_stated = "load_config" in options or options.get("precision", _FLOAT32).upper() != _FLOAT32
-    return {} if ep_name != OPENVINO_EP or is_stated else {"load_config": _OPENVINO_FLOAT32}
+    is_stated = LOAD_CONFIG in options or options.get("precision", _FLOAT32).upper() != _FLOAT32
+    return {} if ep_name != OPENVINO_EP or is_stated else {LOAD_CONFIG: FLOAT32_CONFIG}
 
 
 def is_registered_library(onnxruntime: Any, library: EpLibrary) -> bool:

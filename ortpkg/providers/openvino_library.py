@@ -8,6 +8,7 @@ execution provider.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -41,6 +42,7 @@ from ortpkg.providers.openvino_group import (
     lent_array,
     port_of,
 )
+from ortpkg.providers.openvino_load_config import LOAD_CONFIG, read_load_config
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.run_watch import WatchedRun, run_watched
 from ortpkg.providers.session_settings import SessionSettings
@@ -61,7 +63,7 @@ _DEFAULT_PRECISION = "FP32"
 _CPU = "CPU"
 #: Operations that compute nothing.
 _NO_OPERATIONS = frozenset({"Constant", "Parameter", "Result"})
-_OWN_OPTIONS = ("device_type", "precision")
+_OWN_OPTIONS = ("device_type", LOAD_CONFIG, "precision")
 #: Options that change what is compiled; the others change how it is run, or where caches lie.
 _COMPILED_OPTIONS = ("num_streams",)
 _VIRTUAL_DEVICES = frozenset({"", "AUTO", "HETERO", "MULTI", "BATCH"})
@@ -80,7 +82,7 @@ class OpenVinoLibrary(NativeLibrary):
     def __init__(self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None) -> None:
         self._options = dict(options or {})
         self._device = openvino_device(ep_devices, self._options)
-        self._properties = _properties_of(self._options)
+        self._properties = {**_properties_of(self._options), **self._loaded_config()}
         self._core = openvino.Core()
         if "precision" not in self._options:
             # On the plug-in, so that it also holds where AUTO or HETERO choose the CPU.
@@ -134,6 +136,9 @@ class OpenVinoLibrary(NativeLibrary):
     def describe_environment(self) -> ContextDescriptor:
         options = {key: self._options[key] for key in _COMPILED_OPTIONS if key in self._options}
         options["precision"] = self._options.get("precision", _DEFAULT_PRECISION)
+        config = self._loaded_config()
+        if config and config != _PRECISIONS[_DEFAULT_PRECISION]:  # that is what is asked for anyway
+            options[LOAD_CONFIG] = json.dumps(config, sort_keys=True)
         return ContextDescriptor(
             ep=OPENVINO_EP,
             sdk_version=openvino.get_version(),
@@ -154,6 +159,11 @@ class OpenVinoLibrary(NativeLibrary):
         if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
             return host_architecture()
         return self._first_property("DEVICE_ARCHITECTURE")
+
+    def _loaded_config(self) -> dict[str, str]:
+        """What ``load_config`` says of this device; other devices have no part in the session."""
+        text = self._options.get(LOAD_CONFIG, "")
+        return dict(read_load_config(text).get(self._kind, {})) if text else {}
 
     @property
     def _kind(self) -> str:

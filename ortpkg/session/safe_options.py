@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ortpkg.ep_names import OPENVINO_EP
+from ortpkg.providers.openvino_load_config import LOAD_CONFIG, only_tunes
+
 #: Session config entries (onnxruntime_session_options_config_keys.h) that only tune the computation.
 SAFE_SESSION_OPTIONS: frozenset[str] = frozenset(
     {
@@ -107,3 +110,14 @@ SAFE_PROVIDER_OPTIONS: Mapping[str, frozenset[str]] = {
     "XnnpackExecutionProvider": frozenset({"intra_op_num_threads"}),
     "WebGpuExecutionProvider": frozenset({"preferredLayout", "enableGraphCapture"}),
 }
+
+
+def unsafe_provider_options(options: Mapping[str, str], ep: str | None) -> list[str]:
+    """Keys of what may do more than tune a computation on ``ep``; None: on any EP that has such an option."""
+    allowed = frozenset().union(*SAFE_PROVIDER_OPTIONS.values()) if ep is None else SAFE_PROVIDER_OPTIONS.get(ep, ())
+    is_config_read = ep in (None, OPENVINO_EP)
+    return [
+        key
+        for key, value in options.items()
+        if key not in allowed and not (is_config_read and key == LOAD_CONFIG and only_tunes(value))
+    ]

@@ -14,12 +14,14 @@ import pytest
 
 from ortpkg.api.option_policy import path_options_of, provider_options_of, session_options_of
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError
 from ortpkg.package.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import Layout, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.reading_rules import ONNXRUNTIME_1_31
+from ortpkg.session.safe_options import unsafe_provider_options
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _CONTEXT = "ep.context_file_path"
@@ -179,3 +181,20 @@ def test_the_cost_of_a_path_grows_with_its_length(package: MakePackage, segment:
 
     assert time.process_time() - start_s < 20
     assert (path == str(found.root)) == (segment == ".")
+
+
+@pytest.mark.parametrize(
+    ("ep", "options", "unsafe"),
+    [
+        (OPENVINO_EP, {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}, "GPU": {"NUM_STREAMS": 2}}'}, []),
+        (None, {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'}, []),
+        (OPENVINO_EP, {"load_config": '{"CPU": {"CACHE_DIR": "/home"}}', "precision": "FP32"}, ["load_config"]),
+        (OPENVINO_EP, {"load_config": "/etc/passwd"}, ["load_config"]),
+        (OPENVINO_EP, {"load_config": '{"CPU": 3}'}, ["load_config"]),
+        ("CPUExecutionProvider", {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'}, ["load_config"]),
+    ],
+)
+def test_a_configuration_of_openvino_needs_trust_unless_all_of_it_only_tunes(
+    ep: str | None, options: dict[str, str], unsafe: list[str]
+) -> None:
+    assert unsafe_provider_options(options, ep) == unsafe

@@ -18,6 +18,7 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
 from ortpkg.providers.isolated_model import IsolatedLibrary
+from ortpkg.providers.native_model import native_model
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import Ports
 from ortpkg.providers.session_settings import SessionSettings
@@ -184,9 +185,7 @@ def test_the_exact_device_of_the_ep_device_is_used() -> None:
     assert openvino_device([], {}) == "CPU"
 
 
-@pytest.mark.parametrize(
-    ("device", "unapplied"), [("CPU", ()), ("AUTO", ("intra_op_num_threads",)), ("GPU", ("intra_op_num_threads",))]
-)
+@pytest.mark.parametrize(("device", "is_applied"), [("CPU", True), ("AUTO", False), ("GPU", False)])
 @pytest.mark.parametrize("is_isolated", [False, True], ids=["here", "child"])
 def test_openvino_says_on_which_devices_threads_do_not_apply(device: str, is_applied: bool, is_isolated: bool) -> None:
     pytest.importorskip("openvino")
@@ -204,10 +203,33 @@ def test_openvino_says_on_which_devices_threads_do_not_apply(device: str, is_app
 
 
 @pytest.mark.parametrize(
+    ("config", "options"),
+    [
+        ('{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}', {"precision": "FP32"}),
+        ('{"GPU": {"INFERENCE_PRECISION_HINT": "f16"}}', {"precision": "FP32"}),
+        ('{"CPU": {"NUM_STREAMS": 2}}', {"precision": "FP32", "load_config": '{"NUM_STREAMS": "2"}'}),
+    ],
+)
+def test_what_load_config_changes_for_the_device_is_part_of_what_contexts_depend_on(
+    config: str, options: dict[str, str]
+) -> None:
+    pytest.importorskip("openvino")
+    from ortpkg.providers.openvino_library import OpenVinoLibrary
+
+    library = OpenVinoLibrary(options={"load_config": config})
+    assert library.describe_environment().options == options
+    model = native_model(load_model(onnx.parser.parse_model(_MLP).SerializeToString()).graph)
+    assert library.compile_model(model).get_placement()
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"precison": "FP32"}, "has no option 'precison'; known are: cache_dir, device_type, "),
         ({"precision": "FP8"}, "precision is 'FP8'; known are: FP32, FP16, ACCURACY"),
+        ({"load_config": "f32"}, "load_config is JSON, .* not 'f32'"),
+        ({"load_config": '{"CPU": []}'}, "load_config is JSON"),
+        ({"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": null}}'}, "is a text, a number or a flag"),
     ],
 )
 def test_openvino_refuses_an_option_that_it_does_not_know(options: dict[str, str], message: str) -> None:

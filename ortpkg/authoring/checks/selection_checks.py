@@ -20,7 +20,7 @@ from ortpkg.package.findings import finding, listed
 from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.path_resolver import is_inside
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
-from ortpkg.session.safe_options import SAFE_PROVIDER_OPTIONS, SAFE_SESSION_OPTIONS
+from ortpkg.session.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
 from ortpkg.session.session_option_values import read_as_onnxruntime
 
 
@@ -87,7 +87,7 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
     """Each variant's options work without trust, and have values that onnxruntime reads."""
     for variant in package.variants:
         unsafe = _unsafe_session_options(package.info, variant)
-        unsafe += [key for key in variant.provider_options if key not in _allowed_provider_options(variant)]
+        unsafe += unsafe_provider_options(variant.provider_options, stated_ep(variant.constraints.ep))
         if unsafe:
             writes = [key for key in unsafe if key in FORBIDDEN_SESSION_OPTIONS]
             typos = [f"; for {quoted(key)}, did you mean {quoted(meant)}?" for key, meant in _typos(variant, unsafe)]
@@ -120,14 +120,6 @@ def _may_run_on_cpu(variant: VariantInfo) -> bool:
     return constraints.device in (None, DeviceType.CPU) and (
         stated_ep(constraints.ep) in (None, CPU_EP) or constraints.device == DeviceType.CPU
     )
-
-
-def _allowed_provider_options(variant: VariantInfo) -> frozenset[str]:
-    """Keys of provider options that need no trust; of a variant for any EP, those that some EP allows."""
-    ep = stated_ep(variant.constraints.ep)
-    if ep is not None:
-        return SAFE_PROVIDER_OPTIONS.get(ep, frozenset())
-    return frozenset().union(*SAFE_PROVIDER_OPTIONS.values())
 
 
 def _unsafe_session_options(package: PackageInfo, variant: VariantInfo) -> list[str]:
