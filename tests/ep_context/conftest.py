@@ -118,12 +118,16 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, installed: Installed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def machine(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """A machine with the fake compiler, of which is known what it offers, and nothing compiled; its state directory."""
     here = Installed(tmp_path)
     shutil.copytree(installed.plugin, here.plugin)
-    shutil.copytree(installed.facts, here.facts)
     here.set_up(monkeypatch)
+    facts = tmp_path_factory.mktemp("facts")  # not among what tests look at
+    shutil.copytree(installed.facts, facts, dirs_exist_ok=True)
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(facts))
     yield here.state
     plugins.installed_plugins.cache_clear()
 

@@ -106,7 +106,7 @@ def test_an_update_of_the_compiler_changes_the_choice_visibly(
     ("fault", "said"),
     [
         ("abort", "it was ended by SIGABRT"),
-        ("hang", "no answer within 8 s"),
+        ("hang", "no answer within 4 s"),
         ("exit", "it ended with status|licence expired"),
         ("raise", "no such instruction"),
         ("nothing", "took no node of 'net.onnx'"),
@@ -116,7 +116,7 @@ def test_an_update_of_the_compiler_changes_the_choice_visibly(
 def test_a_failed_compile_leaves_the_package_as_it_was(package: Path, machine: Path, fault: str, said: str) -> None:
     del machine
     before = tree(package)
-    timeout_s = 8.0 if fault == "hang" else 240.0
+    timeout_s = 4.0 if fault == "hang" else 240.0
     with pytest.raises(CompileError, match=said):
         compiled(package, FAKE, provider_options={"fault": fault}, timeout_s=timeout_s)
     assert tree(package) == before

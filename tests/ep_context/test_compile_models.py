@@ -71,7 +71,7 @@ def check_runs(folder: Path) -> None:
     ("words", "said"),
     [
         (["-i", "fault|abort"], "it was ended by SIGABRT"),
-        (["-i", "fault|hang", "--timeout", "5"], "no answer within 5 s"),
+        (["-i", "fault|hang", "--timeout", "3"], "no answer within 3 s"),
         (["-i", "fault|decode"], "no such instruction"),
     ],
 )
