@@ -27,11 +27,12 @@ from ortpkg.benchmarking.record_format import (
     PackageRecord,
     dump_record,
 )
-from ortpkg.benchmarking.state_directory import has_records
+from ortpkg.benchmarking.state_directory import has_records, records_directory
 from ortpkg.benchmarking.stored_record import StoredRecord, read_stored, record_path, stored_records
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import quoted, unquoted
 from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.planned_files import PlannedFiles
 from ortpkg.selection.machine import MachineOffer
 from ortpkg.selection.measurements import (
     Measurement,
@@ -191,11 +192,34 @@ def clear_records(package: PackageInfo | None = None, *, quarantine_only: bool =
                 continue
             rest = _without(now.record, quarantine_only=quarantine_only, variant=variant)
             count += _size(now.record) - _size(rest)
-            if _size(rest) or rest.canaries:
-                _write(stored.path, rest)
-            else:
+            if _is_empty(rest):
                 _remove(stored.path)
+            elif rest != now.record or now.problem:
+                _write(stored.path, rest)
     return count
+
+
+def clearing_of_quarantine(package: PackageInfo | None = None, *, variant: str = "") -> PlannedFiles:
+    """What :func:`clear_records` would do to files where it is told ``quarantine_only``; nothing is changed."""
+    changes: list[Path] = []
+    removes: list[Path] = []
+    for stored in stored_records() if package is None else records_of(package):
+        if stored.record is None:
+            continue
+        rest = _without(stored.record, quarantine_only=True, variant=variant)
+        if rest == stored.record and not stored.problem and not _is_empty(rest):
+            continue
+        (removes if _is_empty(rest) else changes).append(stored.path)
+        (changes if copy_text(rest) else removes).append(copy_path(stored.path))
+    return PlannedFiles(
+        root=Path(records_directory()),
+        changes=tuple(path.name for path in changes),
+        removes=tuple(path.name for path in removes if path.exists()),
+    )
+
+
+def _is_empty(record: PackageRecord) -> bool:
+    return not _size(record) and not record.canaries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from ortpkg.cli.parameters import (
     BackendOption,
     ComponentOption,
     DeviceOption,
+    DryRunOption,
     EpOption,
     JsonOption,
     TrustOption,
@@ -23,6 +24,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
+from ortpkg.package.planned_files import PlannedFiles, Rehearsed
 from ortpkg.quantities import nbytes_text, parse_nbytes
 from ortpkg.selection.wishes import ep_named
 
@@ -61,10 +63,13 @@ def command(
         typer.Option("--keep", metavar="SIZE", help="For clear: keep what was used last, up to 500MB, 2GiB, ..."),
     ] = None,
     trust: TrustOption = False,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show, explain or clear the contexts that sessions compiled and kept on this machine."""
     output = Output(is_json=as_json)
+    if dry_run and action is not Action.CLEAR:
+        raise UsageError(f"cache {action} changes nothing: --dry-run goes with clear")
     if action is Action.WHY:
         what = chosen_package(target, output)
         if kind_of(what) is NamedKind.MODEL:
@@ -74,7 +79,7 @@ def command(
     if target is not None:
         raise UsageError(f"cache {action} takes no package or model")
     if action is Action.CLEAR:
-        return _clear(ep, keep, output)
+        return _clear(ep, keep, output, dry_run=dry_run)
     return _list(ep, output)
 
 
@@ -141,31 +146,27 @@ def _list(ep: str | None, output: Output) -> int:
     return ExitCode.DONE
 
 
-def _clear(ep: str | None, keep: str | None, output: Output) -> int:
-    from ortpkg.providers.cached_sessions import CachedSessions  # numpy
-    from ortpkg.providers.claim_refusals import drop_refusals  # as above
+def _clear(ep: str | None, keep: str | None, output: Output, *, dry_run: bool) -> int:
+    from ortpkg.providers.cache_clearing import clearing_of  # numpy
     from ortpkg.providers.ep_context_cache import EpContextCache, context_cache_directory  # as above
 
+    if keep is not None and ep is not None:
+        raise UsageError("--keep counts all contexts: it goes without --ep")
     cache = EpContextCache(context_cache_directory())
-    if keep is not None:
-        if ep is not None:
-            raise UsageError("--keep counts all contexts: it goes without --ep")
-        most_nbytes = parse_nbytes(keep, "--keep")
-        damaged, leftovers = _drop_damaged(cache), cache.drop_leftovers()
-        count = damaged + cache.prune(most_nbytes)
-    else:
-        damaged, leftovers = (_drop_damaged(cache), cache.drop_leftovers()) if ep is None else (0, 0)
-        gone = _entries_of(cache, ep)
-        for each in gone:
-            cache.drop(each.key)
-        count = len(gone) + damaged
-        # What was refused is asked anew, too; it is no context, and not counted.
-        drop_refusals(cache.directory, None if ep is None else ep_named(ep, _names_in(cache)))
-    CachedSessions(cache).prune()
+    clearing = clearing_of(
+        cache,
+        ep=None if ep is None else ep_named(ep, _names_in(cache)),
+        most_nbytes=None if keep is None else parse_nbytes(keep, "--keep"),
+    )
+    if dry_run:
+        names = tuple(each.relative_to(cache.directory).as_posix() for each in clearing.files())
+        raise Rehearsed(PlannedFiles(root=cache.directory, removes=names))
+    clearing.carry_out()
+    count, leftovers = len(clearing.contexts), len(clearing.leftovers)
     if output.is_json:
         output.json("cache", {"cleared": count, "leftovers": leftovers})
     else:
-        of_these = f", {damaged} of these damaged" if damaged else ""
+        of_these = f", {clearing.damaged} of these damaged" if clearing.damaged else ""
         beside = f"; and {_files(leftovers)}" if leftovers else ""
         output.line(f"{count} context{'' if count == 1 else 's'} deleted{of_these}{beside}")
     return ExitCode.DONE
@@ -189,13 +190,6 @@ def _names_in(cache: EpContextCache) -> set[str]:
 
 def _files(count: int) -> str:
     return f"{count} file{'' if count == 1 else 's'} that killed sessions left"
-
-
-def _drop_damaged(cache: EpContextCache) -> int:
-    damaged = cache.damaged()
-    for each in damaged:
-        cache.drop(each.key)
-    return len(damaged)
 
 
 def _answers(

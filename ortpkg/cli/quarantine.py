@@ -11,11 +11,12 @@ from typing import Annotated
 import typer
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.cli.parameters import JsonOption, VariantOption
+from ortpkg.cli.parameters import DryRunOption, JsonOption, VariantOption
 from ortpkg.cli.rendering import Column, Output
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.planned_files import PlannedFiles, Rehearsed
 from ortpkg.selection.measurements import QuarantineEntry
 
 
@@ -30,6 +31,7 @@ def command(
     action: Annotated[Action, typer.Argument(help="list shows it, clear lifts it.")] = Action.LIST,
     package: Annotated[Path | None, typer.Argument(metavar="[PKG]", help="Only this package; default: all.")] = None,
     variant: VariantOption = None,
+    dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show or lift the quarantine of variants that failed on this machine.
@@ -37,8 +39,12 @@ def command(
     An entry holds for one variant, on one execution provider in one version, with one version of the driver.
     """
     output = Output(is_json=as_json)
+    if dry_run and action is not Action.CLEAR:
+        raise UsageError(f"quarantine {action} changes nothing: --dry-run goes with clear")
     info = None if package is None else ModelPackage(package).info
     if action is Action.CLEAR:
+        if dry_run:
+            raise Rehearsed(_planned(info, variant or "", output))
         return _clear(info, variant or "", output)
     entries = [
         (name, entry) for name, entry in _entries(info, output) if variant is None or entry.variant_name == variant
@@ -66,6 +72,17 @@ def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
     else:
         output.line(f"{count} {'entry' if count == 1 else 'entries'} lifted")
     return ExitCode.DONE
+
+
+def _planned(info: PackageInfo | None, variant: str, output: Output) -> PlannedFiles:
+    """What clearing would do to files, which have no telling names: the entries are named before."""
+    from ortpkg.benchmarking.record_store import clearing_of_quarantine
+
+    for package, entry in _entries(info, output):
+        if not output.is_json and variant in ("", entry.variant_name):
+            name = f"{entry.component_name}/{entry.variant_name}"
+            output.line(f"would lift {name} of {package} on {entry.ep_name} ({entry.backend})", style="green")
+    return clearing_of_quarantine(info, variant=variant)
 
 
 def _entries(info: PackageInfo | None, output: Output) -> Iterator[tuple[str, QuarantineEntry]]:

@@ -14,7 +14,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,20 +123,29 @@ class CachedSessions:
 
     def prune(self) -> None:
         """Deletes models whose contexts are gone, and those that were used least recently where there are too many."""
+        for key in self.outdated():
+            self.drop(key)
+
+    def outdated(self, *, gone: Collection[str] = ()) -> list[str]:
+        """Keys of what :meth:`prune` would delete if the contexts ``gone`` were not there."""
         found: list[tuple[int, str]] = []
+        outdated: list[str] = []
         with contextlib.suppress(OSError):
             for path in self._directory.glob(f"*{_MODEL}"):
                 key = path.name.removesuffix(_MODEL)
                 note = self._read(key)
-                if note is None or not self._are_there(note["contexts"]):
-                    self.drop(key)
+                if note is None or not self._are_there(note["contexts"], gone):
+                    outdated.append(key)
                 else:
                     found.append(((self._directory / f"{key}{_NOTE}").stat().st_mtime_ns, key))
-        for _, key in sorted(found, reverse=True)[_MOST_KEPT:]:
-            self.drop(key)
+        return [*outdated, *(key for _, key in sorted(found, reverse=True)[_MOST_KEPT:])]
 
-    def _are_there(self, contexts: Iterable[str]) -> bool:
-        return all(self._cache.has(key) for key in contexts)
+    def files_of(self, key: str) -> list[Path]:
+        """The files of a model that are there."""
+        return [path for path in (self._directory / f"{key}{end}" for end in (_NOTE, _MODEL)) if path.is_file()]
+
+    def _are_there(self, contexts: Iterable[str], gone: Collection[str] = ()) -> bool:
+        return all(key not in gone and self._cache.has(key) for key in contexts)
 
     def _read(self, key: str) -> dict[str, Any] | None:
         try:

@@ -85,17 +85,6 @@ def write_refusal(directory: Path, descriptor: ContextDescriptor, refusal: Claim
     _prune(directory)
 
 
-def drop_refusals(directory: Path, ep: str | None = None) -> int:
-    """Deletes what is kept, of one execution provider or of all; returns how many there were."""
-    count = 0
-    for path, named in _kept(directory):
-        if ep is None or named == ep:
-            with contextlib.suppress(OSError):
-                path.unlink()
-                count += 1
-    return count
-
-
 def _prune(directory: Path) -> None:
     with contextlib.suppress(OSError):
         paths = list(directory.glob(f"*{_SUFFIX}"))
@@ -105,7 +94,7 @@ def _prune(directory: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _kept(directory: Path) -> Iterator[tuple[Path, str]]:
+def kept_refusals(directory: Path) -> Iterator[tuple[Path, str]]:
     """Files of refusals, and whose they are; "" for what is none."""
     try:
         paths = sorted(directory.glob(f"*{_SUFFIX}"))

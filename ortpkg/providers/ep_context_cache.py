@@ -296,14 +296,25 @@ class EpContextCache:
         What killed sessions left half written goes as well. ``keep``: a key that stays; the caller holds its lock.
         """
         self.drop_leftovers(own=keep)
-        left, dropped = most_nbytes, 0
+        dropped = self.beyond(most_nbytes, keep=keep)
+        for entry in dropped:
+            self.drop(entry.key)
+        return len(dropped)
+
+    def beyond(self, most_nbytes: int, *, keep: str = "") -> list[CachedContext]:
+        """What was used least recently of all that is more than ``most_nbytes``; ``keep``: a key that stays."""
+        left, found = most_nbytes, []
         for entry in self.entries():
             left -= entry.nbytes
             if left < 0 and entry.key != keep:
-                self.drop(entry.key)
+                found.append(entry)
                 left += entry.nbytes
-                dropped += 1
-        return dropped
+        return found
+
+    def files_of(self, key: str) -> list[Path]:
+        """The files of an entry that are there, its lock among them."""
+        paths = (self.note_path(key), self._path(key), self.directory / f"{key}.lock")
+        return [path for path in paths if path.is_file()]
 
     def drop(self, key: str) -> None:
         """Deletes an entry; what another process holds open (on Windows) stays."""

@@ -131,6 +131,10 @@ def test_a_variant_that_crashes_goes_into_quarantine_until_its_ep_is_another(tri
     skipped = [each for each in again["results"] if each["outcome"] == "skipped"]
     assert [each["variant"] for each in skipped] == ["npu"]
     assert "SIGABRT" in skipped[0]["reason"]
+    planned = tried.ortpkg("quarantine", "clear", tried.root, "--dry-run")
+    assert "would lift model/npu of two on FaultyExecutionProvider (faulty)" in planned.out
+    assert "nothing was changed" in planned.err
+    assert "quarantine list changes nothing" in tried.ortpkg("quarantine", "--dry-run").err
     assert "1 entry lifted" in tried.ortpkg("quarantine", "clear", tried.root).out
     assert "nothing is in quarantine" in tried.ortpkg("quarantine").out
 

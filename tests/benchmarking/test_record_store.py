@@ -22,6 +22,7 @@ from ortpkg.benchmarking.package_digest import package_digest
 from ortpkg.benchmarking.record_format import MOST_BYTES, CanaryPass
 from ortpkg.benchmarking.record_store import (
     clear_records,
+    clearing_of_quarantine,
     has_passed_canary,
     lift_quarantine,
     place_of,
@@ -286,8 +287,14 @@ def test_quarantine_can_be_lifted(package: PackageInfo) -> None:
 def test_clearing_counts_and_keeps_what_was_not_asked_for(package: PackageInfo) -> None:
     write_records(package, _offer(), [_measurement("b"), _measurement("c")])
     write_quarantine(package, [_entry("a"), _entry("b")])
-    assert clear_records(package, quarantine_only=True, variant="a") == 1
-    assert clear_records(package, quarantine_only=True) == 1
+    for variant, changes, removes in (("none", 0, 0), ("a", 2, 0), ("", 1, 1)):
+        planned = clearing_of_quarantine(package, variant=variant)
+        assert (len(planned.changes), len(planned.removes)) == (changes, removes)
+        before = {path: path.read_bytes() for path in planned.root.iterdir() if path.suffix != ".lock"}
+        assert clear_records(package, quarantine_only=True, variant=variant) == (1 if changes else 0)
+        after = {path: path.read_bytes() for path in planned.root.iterdir() if path.suffix != ".lock"}
+        assert {path.name for path in before if before[path] != after.get(path)} == {*planned.changes, *planned.removes}
+        assert {path.name for path in before.keys() - after.keys()} == set(planned.removes)
     assert clear_records(package) == 1
     assert load_records(package, _offer()) is None
 

@@ -31,7 +31,8 @@ from ortpkg.errors import LimitExceededError
 from ortpkg.graph import file_replacement
 from ortpkg.graph.onnx_writer import to_model_proto
 from ortpkg.providers import ep_context_cache, native_model
-from ortpkg.providers.claim_refusals import drop_refusals
+from ortpkg.providers.cache_clearing import clearing_of
+from ortpkg.providers.claim_refusals import kept_refusals
 from ortpkg.providers.ep_context_cache import EpContextCache
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
@@ -168,8 +169,10 @@ def test_where_the_library_takes_nothing_the_next_session_does_not_ask_it(
         assert count.taken() == (1, 0)
     with session(model, folder, OPENVINO):
         assert count.taken() == (0, 0)
-    assert drop_refusals(folder, CPU_EP) == 0
-    assert drop_refusals(folder, OPENVINO_EP) == 1
+    cache = EpContextCache(folder)
+    assert clearing_of(cache, ep=CPU_EP).refusals == ()
+    clearing_of(cache, ep=OPENVINO_EP).carry_out()
+    assert list(kept_refusals(folder)) == []
     with session(model, folder, OPENVINO):
         assert count.taken() == (1, 0)
 

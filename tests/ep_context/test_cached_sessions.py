@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -260,10 +261,22 @@ def test_clearing_the_cache_clears_them_too(model: Path, folder: Path, capsys: p
     run_once(model)
     run_once(model, BRIDGE)
     assert len(list(folder.glob("*.session"))) == 2
-    assert run_command_line(["cache", "clear", "--ep", "openvino"]) == 0
-    assert len(list(folder.glob("*.session"))) == len(list(folder.glob("*.session.onnx"))) == 1
-    assert run_command_line(["cache", "clear"]) == 0
+    (folder / f"{'0' * 40}.json").write_text("damaged")
+    for words in (["--keep", "1TB"], ["--ep", "openvino"], []):
+        before = {path.name for path in folder.iterdir()}
+        capsys.readouterr()
+        assert run_command_line(["cache", "clear", *words, "--dry-run", "--json"]) == 0
+        foretold = json.loads(capsys.readouterr().out)
+        assert {path.name for path in folder.iterdir()} == before
+        assert run_command_line(["cache", "clear", *words]) == 0
+        gone = before - {path.name for path in folder.iterdir()}
+        assert (foretold["root"], set(foretold["removes"])) == (str(folder), gone)
+        assert gone
+        if words == ["--ep", "openvino"]:
+            assert len(list(folder.glob("*.session"))) == len(list(folder.glob("*.session.onnx"))) == 1
     capsys.readouterr()
+    assert run_command_line(["cache", "list", "--dry-run"]) == 2
+    assert "cache list changes nothing: --dry-run goes with clear" in capsys.readouterr().err
     assert list(folder.glob("*.session*")) == []
 
 
