@@ -4,8 +4,9 @@
 
 Two decoders of the benchmark's own making, with random weights: one of ``com.microsoft``'s GroupQueryAttention, one of
 plain operators whose caches grow by Concat. In each round either engine makes a step at a length that it has not seen,
-and one at the length in the middle, which it sees in every round; the caches of both are new. All on one thread, in
-the processor time of that thread.
+and one at the length in the middle, which it sees in every round; the caches of both are new. Then the first of them
+with caches of ``--places`` places that are bound both as past and as present, against the same caches fed, and copied.
+All on one thread, in the processor time of that thread.
 """
 
 from __future__ import annotations
@@ -144,11 +145,7 @@ class StepTimes:
 
 def compare(kind: str, *, layers: int, hidden: int, first: int, steps: int) -> dict[str, list[StepTimes]]:
     """The rounds of both engines; AssertionError where they disagree."""
-    model = decoder(kind, layers, hidden)
-    options, own_options = onnxruntime.SessionOptions(), ortpkg.SessionOptions()
-    options.intra_op_num_threads = own_options.intra_op_num_threads = 1
-    peer = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    ours = ortpkg.InferenceSession(model, own_options, providers=["CPUExecutionProvider"])
+    peer, ours = _sessions(decoder(kind, layers, hidden))
     feeds = feeds_of(peer, first - 1, hidden)
     for mine, theirs in zip(ours.run(None, feeds), peer.run(None, feeds), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-2, atol=1e-3)
@@ -165,6 +162,48 @@ def compare(kind: str, *, layers: int, hidden: int, first: int, steps: int) -> d
     return found
 
 
+def _sessions(model: bytes) -> tuple[Any, Any]:
+    """onnxruntime's and ours, each with one thread."""
+    options, own_options = onnxruntime.SessionOptions(), ortpkg.SessionOptions()
+    options.intra_op_num_threads = own_options.intra_op_num_threads = 1
+    peer = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return peer, ortpkg.InferenceSession(model, own_options, providers=["CPUExecutionProvider"])
+
+
+def compare_shared(*, layers: int, hidden: int, first: int, steps: int, places: int) -> dict[str, list[float]]:
+    """Seconds of each step with caches of ``places`` places: bound as past and as present, and fed."""
+    peer, ours = _sessions(decoder("gqa", layers, hidden))
+    bound = {"onnxruntime": _bound(onnxruntime, peer, places, hidden), "ortpkg": _bound(ortpkg, ours, places, hidden)}
+    fed = feeds_of(peer, places, hidden)
+    found: dict[str, list[float]] = {name: [] for name in (*bound, "ortpkg, fed")}
+    for past in range(first, first + steps):
+        step = {"ids": np.array([[past % _VOCABULARY]])}
+        step |= {name: np.array([past + (name == "total")], np.int32) for name in ("seqlens", "total")}
+        for name, (session, binding) in bound.items():
+            for key, value in step.items():
+                binding.bind_cpu_input(key, value)
+            start = time.thread_time()
+            session.run_with_iobinding(binding)
+            found[name].append(time.thread_time() - start)
+        start = time.thread_time()
+        ours.run(None, fed | step)
+        found["ortpkg, fed"].append(time.thread_time() - start)
+    return found
+
+
+def _bound(ort: Any, session: Any, places: int, hidden: int) -> tuple[Any, Any]:
+    """The session, and a binding in which each cache is past and present."""
+    binding = session.io_binding()
+    for argument in session.get_inputs():
+        if argument.name.startswith("past_"):
+            shape = (1, argument.shape[1], places, hidden // _HEADS)
+            cache = ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32))
+            binding.bind_ortvalue_input(argument.name, cache)
+            binding.bind_ortvalue_output(argument.name.replace("past_", "present_"), cache)
+    binding.bind_output("scores")
+    return session, binding
+
+
 def _step_s(session: Any, feeds: dict[str, Any]) -> float:
     start = time.thread_time()
     session.run(None, feeds)
@@ -177,6 +216,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--from", type=int, default=128, dest="first", help="length of the caches at the first step")
     parser.add_argument("--steps", type=int, default=96)
+    parser.add_argument("--places", type=int, default=2048, help="of the caches that are bound")
     parser.add_argument("--kind", choices=("gqa", "concat"), action="append")
     arguments = parser.parse_args()
     for kind in arguments.kind or ("gqa", "concat"):
@@ -197,6 +237,17 @@ def main() -> None:
         new_ratio = statistics.median(mine.new_s / theirs.new_s for mine, theirs in pairs)
         seen_ratio = statistics.median(mine.seen_s / theirs.seen_s for mine, theirs in pairs)
         print(f"  ortpkg / onnxruntime: new {new_ratio:.2f}, seen {seen_ratio:.2f}")
+    shared = compare_shared(
+        layers=arguments.layers,
+        hidden=arguments.hidden,
+        first=arguments.first,
+        steps=arguments.steps,
+        places=arguments.places,
+    )
+    print(f"gqa with caches of {arguments.places} places, bound as past and as present:")
+    for contender, times in shared.items():
+        ratio = statistics.median(a / b for a, b in zip(times, shared["onnxruntime"], strict=True))
+        print(f"  {contender:12} {1e3 * statistics.median(times):.2f} ms, {ratio:.2f} x onnxruntime")
 
 
 if __name__ == "__main__":

@@ -101,6 +101,8 @@ def test_it_computes_as_in_this_process(backend: str) -> None:
             np.testing.assert_array_equal(doubled, 2 * fed["x"])
             assert (y.shape, y.dtype, not_c.shape, not_c.dtype) == ((rows, 3), np.float32, (), np.bool_)
             assert y.flags.writeable
+        planned = {value.name: (value.size, value.nbytes) for value in session.get_plan({"N": 3}).graph.values}
+        assert planned["doubled"] == ("16*N", 48)
         assert session.get_placement().describe().startswith("1 of 1 EPs: ")
         assert f"({backend}, CPU): 4 of 4 nodes, 48 B of weights" in session.get_placement().describe()
 
