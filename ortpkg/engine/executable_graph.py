@@ -164,15 +164,16 @@ class ExecutableGraph:
         return self.pool.add(*self.size_classes.plan_class(sizes, self.pool.classes, traced))
 
     def _take_workspace(self, entry: PatternEntry, control: RunControl) -> Workspace | None:
-        """A workspace, its bytes counted before they are allocated; None where only the room to grow in it is too much.
+        """A workspace, its bytes counted before they are allocated.
 
-        Raises LimitExceededError.
+        Where they pass the memory limit, LimitExceededError for a pattern of static sizes. None for one of symbolic
+        sizes, which may have room to grow: the run goes on by allocating what each value needs.
         """
         assert self.pool is not None
         try:
             control.charge(entry.patterns.peak_size)
         except LimitExceededError:
-            if entry.size_class.is_exact:
+            if self.size_classes is None:
                 raise
             return None
         return self.pool.take(entry)

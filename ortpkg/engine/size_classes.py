@@ -24,6 +24,8 @@ from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 #: How much more a symbol that changes may become without a new pattern: so many, or this part of what it is.
 _STEPS_TO_GROW = 64
 _PART_TO_GROW = 8
+#: So many symbols at most get room to grow: each is tried with what all buffers then take.
+_MOST_GROWING = 8
 #: A pattern with room to grow takes at most this part more than one without, or so many bytes more.
 _MOST_PART_MORE = 8
 _MOST_NBYTES_MORE = 1 << 20
@@ -135,15 +137,19 @@ class SizeClassPlanner:
 
     def _grown(self, values: Sequence[int], before: Sequence[SizeClass]) -> tuple[int, ...]:
         """How far the class goes: symbols that were others before, as far as that costs little memory."""
+        changing = [
+            number
+            for number, value in enumerate(values)
+            if any(known.low[number] != value or known.high[number] != value for known in before)
+        ]
         high = list(values)
-        most: int | None = None
-        for number, value in enumerate(values):
-            if all(known.low[number] == value == known.high[number] for known in before):
-                continue
-            if most is None:
-                least = self.least_peak(values)
-                most = least + max(least // _MOST_PART_MORE, _MOST_NBYTES_MORE)
-            steps = _STEPS_TO_GROW if self.is_complete else 0
+        if not changing:
+            return tuple(high)
+        least = self.least_peak(values)
+        most = least + max(least // _MOST_PART_MORE, _MOST_NBYTES_MORE)
+        steps = _STEPS_TO_GROW if self.is_complete else 0
+        for number in changing[:_MOST_GROWING]:
+            value = values[number]
             for more in (max(value // _PART_TO_GROW, steps), value // _PART_TO_GROW, 0):
                 high[number] = value + more
                 if self._least_peak_in(SizeClass(tuple(values), tuple(high))) <= most:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.graph.graph import Graph
@@ -19,7 +20,8 @@ def value_sizes(graph: Graph, plan: ExecutionPlan) -> list[Size | None]:
     known to be of the same size.
     """
     names = declared_dimensions(graph)
-    return [_size_of(graph, plan.values.name_of(index), names) for index in range(len(plan.values))]
+    read = cache(lambda text: size_of_text(text, names))
+    return [_size_of(graph, plan.values.name_of(index), read) for index in range(len(plan.values))]
 
 
 def declared_dimensions(graph: Graph) -> frozenset[str]:
@@ -57,14 +59,14 @@ def _unnamed(axis: int, name: str) -> str:
     return f"dimension {axis} of {name}"
 
 
-def _size_of(graph: Graph, name: str, names: Collection[str]) -> Size | None:
+def _size_of(graph: Graph, name: str, read: Callable[[str], Size]) -> Size | None:
     found = graph.type_of(name)
     if not isinstance(found, TensorType) or found.element_type in {ElementType.STRING, ElementType.UNDEFINED}:
         return None
     itemsize = numpy_dtype(found.element_type).itemsize
     if found.shape is None:
         return itemsize * symbol(f"size of {name}")
-    sizes = [size_of_text(dimension, names) if isinstance(dimension, str) else dimension for dimension in found.shape]
+    sizes = [read(dimension) if isinstance(dimension, str) else dimension for dimension in found.shape]
     known = [symbol(_unnamed(axis, name)) if size is None else size for axis, size in enumerate(sizes)]
     try:
         return product([itemsize, *known])
