@@ -72,7 +72,7 @@ TimeoutOption = Annotated[
     typer.Option(
         "--timeout",
         metavar="T",
-        help="Time that running may take, all samples and steps together; isolated, also for loading: 90s, 500ms. "
+        help="Time that running may take, all samples and steps together, and loading a model: 90s, 500ms. "
         "Default: 10min.",
         parser=duration_argument,
     ),

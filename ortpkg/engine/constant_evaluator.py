@@ -13,6 +13,7 @@ from ortpkg.engine.provider_answers import allocator_of, guard, is_foreign
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import OrtpkgError, RunError, printable
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.load_control import load_control
 from ortpkg.graph.schemas import constraint_types
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.kernels.op_kernel_info import make_compute
@@ -74,7 +75,7 @@ class ConstantEvaluator:
         compute = make_compute(graph, node, definition)
         if is_foreign(provider):
             compute = checked_kernel(compute, graph, node, provider.name)
-        context = _PlainContext(RunControl(memory_limit_nbytes=self._limit))
+        context = _PlainContext(self._control())
         try:
             with np.errstate(all="ignore"):
                 result = compute(context, *inputs)
@@ -84,6 +85,14 @@ class ConstantEvaluator:
             raise RunError(f"{node}: {printable(error)}", node_name=node.name) from error
         results = result if isinstance(result, tuple) else (result,)
         return [_own(value, inputs) for value in results]
+
+    def _control(self) -> RunControl:
+        """The limits of one node: its own, and what the session that is being made leaves of its time."""
+        loading = load_control()
+        if loading is None:
+            return RunControl(memory_limit_nbytes=self._limit)
+        limit_nbytes = min(self._limit, loading.memory_limit_nbytes or self._limit)
+        return RunControl(memory_limit_nbytes=limit_nbytes, timeout_s=loading.time_left_s)
 
 
 def _own(value: Value, inputs: Sequence[Value]) -> Value:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.load_control import poll_load
 from ortpkg.graph.node import (
     MICROSOFT_DOMAIN,
     ML_DOMAIN,
@@ -99,6 +100,7 @@ class Graph:
     @property
     def nodes(self) -> Iterator[Node]:
         """All nodes in insertion order (not necessarily a topological one)."""
+        poll_load()
         return iter(tuple(self._nodes.values()))
 
     def __len__(self) -> int:
@@ -322,7 +324,7 @@ class Graph:
     def outer_values(self) -> tuple[str, ...]:
         """What a sub-graph takes from the graphs around it: its implicit inputs, in order of first use."""
         used = [value for value in self._uses if not self.defines(value)]
-        return tuple(dict.fromkeys([*used, *(value for value in self._outputs if not self.defines(value))]))
+        return tuple(dict.fromkeys([*used, *(value for value in self._outputs if value and not self.defines(value))]))
 
     def reserve_names(self, names: Iterable[str]) -> None:
         """Keeps :meth:`make_name` from making these names up."""
@@ -376,7 +378,8 @@ class Graph:
             if value:
                 yield value, Use(node.index, slot)
         for value in node.implicit_inputs:
-            yield value, Use(node.index, -1)
+            if value:
+                yield value, Use(node.index, -1)
 
     def _add_uses(self, node: Node) -> None:
         self.known_order = None

@@ -19,6 +19,7 @@ from ortpkg.graph.external_data import ExternalDataFolder, external_data_info, i
 from ortpkg.graph.given_tensors import FilesInMemory
 from ortpkg.graph.graph import ArrayInitializer, Initializer
 from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.load_control import load_control
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.tensor_codec import decode_raw
 from ortpkg.graph.types import PACKED_BITS, ElementType, numpy_dtype, stored_nbytes
@@ -79,6 +80,7 @@ class SparseInitializer:
     values: Initializer
     indices: Initializer
     shape: tuple[int, ...]
+    _array: Array | None = field(default=None, repr=False)
 
     @property
     def element_type(self) -> ElementType:
@@ -91,7 +93,15 @@ class SparseInitializer:
         return prod(self.shape) * numpy_dtype(self.element_type).itemsize
 
     def numpy(self) -> Array:
-        """The dense tensor, made anew at each call; read-only."""
+        """The dense tensor, made once; read-only."""
+        if self._array is None:  # as above
+            self._array = self._dense()
+        return self._array
+
+    def _dense(self) -> Array:
+        control = load_control()
+        if control is not None:
+            control.check_constant(self.nbytes)
         values, indices = self.values.numpy(), self.indices.numpy()
         empty: Any = "" if self.element_type is ElementType.STRING else 0
         dense = np.full(self.shape, empty, dtype=values.dtype)
@@ -114,6 +124,8 @@ class TensorReader:
 
     folder: ExternalDataFolder | FilesInMemory | None
     limits: ModelLimits
+    # Of the sparse constants so far.
+    _dense_nbytes: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)
 
     def initializer(
         self, tensor: onnx.TensorProto, *, name: str | None = None, raw: tuple[ByteSource, int, int] | None = None
@@ -152,10 +164,16 @@ class TensorReader:
         made = SparseInitializer(
             name=values.name if name is None else name, values=values, indices=indices, shape=shape
         )
-        if made.nbytes > self.limits.dense_nbytes:
+        self._dense_nbytes[0] += made.nbytes
+        if self._dense_nbytes[0] > self.limits.dense_nbytes:
+            others = "" if made.nbytes == self._dense_nbytes[0] else ", with those before it,"
             raise ModelFileError(
-                f"{where} would take {made.nbytes} bytes when dense; at most {self.limits.dense_nbytes} are allowed"
+                f"{where} would take {self._dense_nbytes[0]} bytes{others} when dense; "
+                f"at most {self.limits.dense_nbytes} are allowed"
             )
+        control = load_control()
+        if control is not None:
+            control.check_constant(self._dense_nbytes[0])
         if len(values.shape) != 1 or indices.element_type is not ElementType.INT64:
             raise ModelFileError(f"{where} must have one-dimensional values and int64 indices")
         _check_indices(indices.numpy(), values.shape[0], shape, where)

@@ -16,7 +16,7 @@ class ModelLimits:
         node_count: of all graphs together, with functions inlined.
         inlined_node_count: of one call of a function, with the functions that it calls inlined.
         subgraph_depth: graphs within graphs, and functions calling functions.
-        dense_nbytes: of a sparse initializer when made dense.
+        dense_nbytes: of all sparse initializers together when made dense.
     """
 
     model_nbytes: int = 2 * _GIB - 1

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import ByteSource, MappedFile, MemoryBytes
 from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.load_control import MESSAGE_NBYTES_PER_BYTE, poll_load
 from ortpkg.graph.wire_format import WireFormatError, cut_weights
 
 ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
@@ -73,6 +74,7 @@ def _parse(data: memoryview, source: ByteSource | None, path: Path | None) -> Mo
     name = quoted(path) if path is not None else "the model"
     try:
         cut = cut_weights(data)
+        poll_load(MESSAGE_NBYTES_PER_BYTE * len(cut.message))
         proto = onnx.ModelProto.FromString(cut.message)
     except (WireFormatError, DecodeError) as error:
         raise ModelFileError(f"{name} is not an ONNX model, or is truncated: {quoted(error)}") from error

@@ -22,6 +22,7 @@ from ortpkg.graph.graph import MICROSOFT_DOMAIN, ONNX_DOMAIN, Attribute, Graph, 
 from ortpkg.graph.graph_checks import verify_graph
 from ortpkg.graph.initializers import TensorReader
 from ortpkg.graph.limits import ModelLimits
+from ortpkg.graph.load_control import CONSTANT_NBYTES, DECLARED_NBYTES, NODE_NBYTES, poll_load
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
 from ortpkg.graph.onnx_attributes import attribute_kind, attribute_value
@@ -165,8 +166,12 @@ class _Reader:
             inputs = [name for name in inputs if name not in graph.initializers]
         graph.set_inputs(inputs)
         graph.set_outputs([scope.resolve(value.name) for value in proto.output])
+        for what, names in (("input", inputs), ("output", graph.outputs)):
+            if "" in names:
+                raise InvalidGraphError(f"graph {quoted(graph.name)} has an {what} without a name")
         for values in (proto.value_info, proto.input, proto.output):
             for value in values:
+                poll_load(DECLARED_NBYTES)
                 _read_value_info(scope, value)
         for annotation in proto.quantization_annotation:
             graph.quantization_annotations[scope.resolve(annotation.tensor_name)] = {
@@ -201,6 +206,7 @@ class _Reader:
         source, spans = self._model_file.source, self._model_file.spans
         is_main = graph.parent is None
         for index, tensor in enumerate(proto.initializer):
+            poll_load(CONSTANT_NBYTES)
             raw: tuple[ByteSource, int, int] | None = None
             if is_main and source is not None and index in spans:
                 raw = source, *spans[index]
@@ -233,6 +239,7 @@ class _Reader:
     def _add_nodes(self, scope: _Scope, nodes: Iterable[onnx.NodeProto]) -> None:
         for proto in nodes:
             self._node_count += 1
+            poll_load(NODE_NBYTES)
             if self._node_count > self._limits.node_count:
                 raise InvalidGraphError(f"the model has more than {self._limits.node_count} nodes, functions inlined")
             function = self._functions.get((_domain(proto.domain), proto.op_type, proto.overload))

@@ -28,9 +28,15 @@ ONNX_DOMAINS = (ONNX_DOMAIN, ML_DOMAIN, "ai.onnx.preview", "ai.onnx.preview.trai
 _INPUT_OF_T = {("com.microsoft", "EmbedLayerNormalization"): 2}
 
 
+#: onnx takes 32 bits; a model may say more.
+_LARGEST_OPSET = (1 << 31) - 1
+
+
 @cache
 def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
     """The definition of an operator that opset ``opset`` of its domain means; None where there is none."""
+    if not 0 <= opset <= _LARGEST_OPSET:
+        return None
     try:
         return onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:

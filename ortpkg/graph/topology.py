@@ -7,6 +7,7 @@ from heapq import heapify, heappop, heappush
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.load_control import poll_load
 
 
 def all_graphs(graph: Graph) -> Iterator[Graph]:
@@ -27,6 +28,7 @@ def topological_order(graph: Graph) -> list[int]:
 
     Raises InvalidGraphError naming a node of a cycle.
     """
+    poll_load()
     if graph.known_order is None:
         graph.known_order = tuple(_order(graph))
     return list(graph.known_order)

@@ -24,6 +24,7 @@ from onnx import AttributeProto, NodeProto
 
 from ortpkg.errors import InvalidGraphError, KernelNotFoundError, quoted
 from ortpkg.graph.graph import Attribute, Node
+from ortpkg.graph.schemas import find_schema
 from ortpkg.graph.types import TensorType, ValueType, element_type_of, numpy_dtype
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
@@ -92,10 +93,7 @@ def _is_prepared_once(schema: onnx.defs.OpSchema) -> bool:
 
 
 def _schema(domain: str, op_type: str, version: int) -> onnx.defs.OpSchema | None:
-    try:
-        return onnx.defs.get_schema(op_type, version, domain)
-    except onnx.defs.SchemaError:
-        return None
+    return find_schema(domain, op_type, version)
 
 
 def _has_body_for_types(schema: onnx.defs.OpSchema) -> bool:

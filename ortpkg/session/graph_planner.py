@@ -32,6 +32,7 @@ from ortpkg.engine.value_sizes import symbol_sources, value_sizes
 from ortpkg.engine.workspace import WorkspacePool
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.load_control import poll_load
 from ortpkg.graph.topology import all_graphs, topological_order
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, Value
@@ -138,6 +139,7 @@ class GraphPlanner:
         """Each constant where its readers find it; what lies in memory of a device is copied there now, once."""
         found: dict[int, Value] = {}
         for name, initializer in graph.initializers.items():
+            poll_load()
             index = plan.values.index_of(name)
             found[index] = self._memories.placed(plan.locations[index], initializer.numpy(), name)
         return found
@@ -169,6 +171,7 @@ class GraphPlanner:
 
     def _compute(self, graph: Graph, node: Node, step: NodeStep) -> Compute:
         """The node's compute function; for a fused node, with a state that is released when the session closes."""
+        poll_load()
         fused = self._fused.get(node)
         if is_copy(node):
             compute = copy_compute(node, self._memories.device_allocator(step.device))

@@ -72,9 +72,10 @@ class SessionOptions(OptionAdditions):
         use_per_session_threads: False: the numbers of threads are those of ``set_global_thread_pool_sizes``.
         use_deterministic_compute: the same bits in each run on this machine; without it and with
             ``intra_op_num_threads=0`` sums may differ in their last bits with the number of threads.
-        memory_limit_nbytes: most bytes that a run may hold, the model's weights included; None: the machine's (or
-            container's) memory.
-        timeout_s: most seconds that a run may take, checked between nodes; None: no limit.
+        memory_limit_nbytes: most bytes that a run may hold, the model's weights included, and that its nodes and
+            constants may take beside 64 MiB; None: the machine's (or container's) memory.
+        timeout_s: most seconds that a run may take, and that making the session may; checked between nodes, and in
+            long ones; None: no limit.
     """
 
     graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL

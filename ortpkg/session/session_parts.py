@@ -23,6 +23,7 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.ep_context import EpContextAttributes, ep_context_attributes, ep_context_nodes
 from ortpkg.graph.graph import Graph
+from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.providers.execution_provider import ExecutionProvider
@@ -43,7 +44,7 @@ from ortpkg.session.environment import global_thread_pool_sizes
 from ortpkg.session.isolated_session import IsolatedSession
 from ortpkg.session.model_loading import load_for_session
 from ortpkg.session.node_args import ModelMetadata, NodeArg, model_metadata, node_args
-from ortpkg.session.options import SessionOptions, check_session_options
+from ortpkg.session.options import SessionOptions, check_limits, check_session_options
 from ortpkg.session.provider_list import register_execution_providers, requested_ep_names
 from ortpkg.session.session_providers import ProviderRequest, create_session_providers, requested_plugins
 from ortpkg.session.session_request import SessionRequest
@@ -103,6 +104,20 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
 
     Raises as :class:`~ortpkg.session.inference_session.InferenceSession` does.
     """
+    with load_limits(_load_control(wishes.options)):
+        return _make_session_parts(wishes)
+
+
+def _load_control(options: SessionOptions) -> LoadControl:
+    memory_limit_nbytes, timeout_s = options.memory_limit_nbytes, options.timeout_s
+    try:
+        check_limits(memory_limit_nbytes, timeout_s)
+    except InvalidSessionOptionError:
+        memory_limit_nbytes = timeout_s = None  # refused with all else that is wrong with the options
+    return LoadControl(memory_limit_nbytes=memory_limit_nbytes, timeout_s=timeout_s, check=options.check_not_cancelled)
+
+
+def _make_session_parts(wishes: SessionWishes) -> SessionParts:
     options, request = wishes.options, wishes.request
     if wishes.source == "":
         raise UsageError("the path of the model is empty; give the path of a file, or its bytes")

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Graph, Initializer, Node
+from ortpkg.graph.load_control import poll_load
 from ortpkg.graph.model import Model
 from ortpkg.graph.topology import all_graphs, topological_order
 from ortpkg.graph.types import (
@@ -171,6 +172,7 @@ class _Inference:
     # --- nodes -------------------------------------------------------------------------------------------------------
 
     def _infer_node(self, scope: _Scope, node: Node) -> None:
+        poll_load()
         inputs = [scope.find(name) if name else None for name in node.inputs]
         made = self._made(scope, node, inputs)
         for slot, name in enumerate(node.outputs):

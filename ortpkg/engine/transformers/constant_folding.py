@@ -11,6 +11,7 @@ from ortpkg.engine.transformers.rewriting import tensor_type
 from ortpkg.engine.transformers.transform_context import ConstantEvaluator, GraphPass, TransformContext
 from ortpkg.errors import OrtpkgError
 from ortpkg.graph.graph import ML_DOMAIN, ONNX_DOMAIN, ArrayInitializer, Graph, Initializer, Node
+from ortpkg.graph.load_control import poll_load
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import TensorType, element_type_of, numpy_dtype
 
@@ -28,6 +29,7 @@ def _run(graph: Graph, context: TransformContext) -> int:
         return 0
     folded = 0
     for index in topological_order(graph):
+        poll_load()
         node = graph.node(index)
         if context.may_change(node) and _fold(graph, node, context, context.evaluate):
             folded += 1

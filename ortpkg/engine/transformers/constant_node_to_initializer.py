@@ -56,5 +56,5 @@ def _constant(node: Node, name: str) -> Initializer | None:
 
 
 CONSTANT_NODE_TO_INITIALIZER = RewriteRule(
-    name="constant-node-to-initializer", op_types=frozenset({"Constant"}), rewrite=_rewrite
+    name="constant-node-to-initializer", op_types=frozenset({"Constant"}), rewrite=_rewrite, fewest_inputs=0
 )

@@ -243,9 +243,12 @@ def _casts_float32(graph: Graph, node: Node) -> bool:
     return node.op_type == "Cast" and _element_type(graph, node.inputs[0]) is ElementType.FLOAT
 
 
-def _target(cast: Node) -> ElementType:
+def _target(cast: Node) -> ElementType | None:
+    """The type that it casts to; None for one that is none, which its kernel refuses."""
     to = cast.attribute("to")
-    return ElementType[to] if isinstance(to, str) else ElementType(to)
+    if isinstance(to, str):
+        return ElementType.__members__.get(to)
+    return ElementType(to) if to in ElementType._value2member_map_ else None
 
 
 def _element_type(graph: Graph, value: str) -> ElementType | None:

@@ -38,7 +38,7 @@ class _Projection:
 
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
-    names = (*node.inputs, "", "", "")[:6]
+    names = (*node.inputs, *[""] * 6)[:6]
     if len(node.inputs) > len(names) or len(node.outputs) > 1 or names[_BIAS] or names[_MASK] or not all(names[:3]):
         return False
     known = tensor_type(graph, names[0])

@@ -7,6 +7,7 @@ from itertools import product
 
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import Graph
+from ortpkg.graph.load_control import poll_load
 from ortpkg.graph.topology import topological_order
 
 
@@ -31,12 +32,13 @@ class RuleDriver:
         for index in topological_order(graph):
             if not graph.has_node(index):
                 continue
+            poll_load()
             node = graph.node(index)
             found = self._rules_of.get((node.domain, node.op_type))
             if found is None or not context.may_change(node):
                 continue
             for rule in found:
-                if rule.rewrite(graph, node, context):
+                if len(node.inputs) >= rule.fewest_inputs and rule.rewrite(graph, node, context):
                     changes += 1
                     if not graph.has_node(index):
                         break

@@ -10,6 +10,8 @@ from ortpkg.engine.transformers.rewriting import add_constant, tensor_type
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import Graph, Node
 
+_LARGEST = np.iinfo(np.int64).max
+
 
 def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     output = node.outputs[0]
@@ -22,6 +24,9 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     known = [dimension for dimension in shape if isinstance(dimension, int)]
     if len(known) < len(shape):
         return False
+    numbers = known if node.op_type == "Shape" else [prod(known)]
+    if any(number > _LARGEST for number in numbers):
+        return False  # no run will see such a value
     value = np.array(known if node.op_type == "Shape" else prod(known), dtype=np.int64)
     graph.remove_node(node)
     graph.replace_all_uses(output, add_constant(graph, output, value))

@@ -80,6 +80,7 @@ class RewriteRule:
         name: for logs and tests.
         op_types: the nodes that it looks at.
         domains: of these nodes; ONNX's own unless said otherwise.
+        fewest_inputs: it looks at no node with fewer: nothing else has checked those without a definition of ONNX's.
         rewrite: changes the graph around one such node; whether it did. It may remove the node, and then need not
             care for what the node was.
     """
@@ -88,6 +89,7 @@ class RewriteRule:
     op_types: frozenset[str]
     rewrite: Callable[[Graph, Node, TransformContext], bool]
     domains: frozenset[str] = frozenset({ONNX_DOMAIN})
+    fewest_inputs: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

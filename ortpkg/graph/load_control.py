@@ -1,0 +1,99 @@
+"""What bounds the making of a session: a memory limit, a deadline, and the caller's wish to end it.
+
+Reading a model, inferring its sizes, transforming, folding, partitioning and planning it go over all of its nodes, many
+times, in loops far from each other. Each of these loops asks :func:`poll_load`, which knows the session that is being
+made in this context; outside of one it does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+
+from ortpkg.errors import LimitExceededError
+
+#: What the message of a model, its nodes, its constants and its declared values take here, measured and rounded up.
+MESSAGE_NBYTES_PER_BYTE, NODE_NBYTES, CONSTANT_NBYTES, DECLARED_NBYTES = 4, 2500, 1000, 700
+#: A session's own objects may take so much, whatever limit it has for values.
+_FREE_NBYTES = 64 << 20
+
+
+class LoadControl:
+    """Limits of one session that is being made, and what it has taken of them.
+
+    Args:
+        memory_limit_nbytes, timeout_s: as of a run; None: no limit.
+        check: raises where the caller does not want the session any more.
+    """
+
+    def __init__(
+        self, *, memory_limit_nbytes: int | None, timeout_s: float | None, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self.memory_limit_nbytes = memory_limit_nbytes
+        self._timeout_s = timeout_s
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        self._check = check
+        self._charged = 0
+
+    @property
+    def time_left_s(self) -> float | None:
+        """Until its deadline, a moment at least; None where it has none."""
+        return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)
+
+    def check(self) -> None:
+        """LimitExceededError where the time is up, CancelledError where the caller ended it."""
+        self._check()
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise LimitExceededError(f"making the session passed its time limit of {self._timeout_s} s", limit="time")
+
+    def charge(self, nbytes: int) -> None:
+        """Counts what the model's own objects take. LimitExceededError where that passes the memory limit."""
+        self._charged += nbytes
+        if self.memory_limit_nbytes is not None and self._charged > self.memory_limit_nbytes + _FREE_NBYTES:
+            raise LimitExceededError(
+                f"the nodes and constants of the model take more than {self._charged:,} bytes, which passes the "
+                f"memory limit of {self.memory_limit_nbytes:,} bytes",
+                limit="memory",
+            )
+
+    def check_constant(self, nbytes: int) -> None:
+        """LimitExceededError where a constant of that size passes the memory limit by itself."""
+        if self.memory_limit_nbytes is not None and nbytes > self.memory_limit_nbytes:
+            raise LimitExceededError(
+                f"a constant of the model takes {nbytes:,} bytes, which passes the memory limit of "
+                f"{self.memory_limit_nbytes:,} bytes",
+                limit="memory",
+            )
+
+
+_current: ContextVar[LoadControl | None] = ContextVar("_current", default=None)
+
+
+@contextlib.contextmanager
+def load_limits(control: LoadControl) -> Iterator[None]:
+    """Meanwhile the making of a session, in this context, keeps to ``control``."""
+    token = _current.set(control)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def load_control() -> LoadControl | None:
+    """Of the session that is being made in this context; None where none is, or it has no limits."""
+    return _current.get()
+
+
+def poll_load(nbytes: int = 0) -> None:
+    """Raises where the session that is being made has reached a limit.
+
+    Args:
+        nbytes: what was made since, to be counted.
+    """
+    control = _current.get()
+    if control is not None:
+        control.check()
+        if nbytes:
+            control.charge(nbytes)

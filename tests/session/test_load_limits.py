@@ -1,0 +1,182 @@
+"""Limits of a session hold while it is made: reading, inference, folding, transforming, planning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import GraphProto, ModelProto, TensorProto, helper
+
+from ortpkg.errors import InvalidGraphError, LimitExceededError, LoadCancelledError, ModelFileError
+from ortpkg.graph.load_control import LoadControl, load_limits, poll_load
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import SessionOptions
+
+FLOAT = TensorProto.FLOAT
+
+
+def empty_model() -> ModelProto:
+    model = ModelProto(ir_version=9)
+    model.opset_import.add(domain="", version=18)
+    model.graph.name = "g"
+    model.graph.input.append(helper.make_tensor_value_info("x", FLOAT, [1]))
+    model.graph.output.append(helper.make_tensor_value_info("y", FLOAT, [1]))
+    return model
+
+
+def chain(count: int) -> ModelProto:
+    model = empty_model()
+    value = "x"
+    for number in range(count):
+        made = "y" if number == count - 1 else f"v{number}"
+        model.graph.node.add(op_type="Relu", input=[value], output=[made])
+        value = made
+    return model
+
+
+def constants(count: int) -> ModelProto:
+    model = chain(1)
+    for number in range(count):
+        model.graph.initializer.add(name=f"w{number}", data_type=FLOAT, dims=[1], float_data=[1.0])
+    return model
+
+
+def declared(count: int) -> ModelProto:
+    model = chain(1)
+    for number in range(count):
+        model.graph.value_info.append(helper.make_tensor_value_info(f"q{number}", FLOAT, [1]))
+    return model
+
+
+def outputs(count: int) -> ModelProto:
+    model = chain(1)
+    for number in range(count):
+        model.graph.node.add(op_type="Relu", input=["x"], output=[f"o{number}"])
+        model.graph.output.append(helper.make_tensor_value_info(f"o{number}", FLOAT, [1]))
+    return model
+
+
+def branches(count: int) -> ModelProto:
+    """Ifs inside Ifs, two in each."""
+    model = empty_model()
+    model.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    leaf = GraphProto(name="b")
+    leaf.node.add(op_type="Relu", input=["x"], output=["o"])
+    leaf.output.append(helper.make_tensor_value_info("o", FLOAT, [1]))
+    for _ in range(count.bit_length()):
+        around = GraphProto(name="b")
+        node = around.node.add(op_type="If", input=["c"], output=["o"])
+        node.attribute.extend(helper.make_attribute(name, leaf) for name in ("then_branch", "else_branch"))
+        around.output.extend(leaf.output)
+        leaf = around
+    node = model.graph.node.add(op_type="If", input=["c"], output=["y"])
+    node.attribute.extend(helper.make_attribute(name, leaf) for name in ("then_branch", "else_branch"))
+    return model
+
+
+def doubling_functions(count: int) -> ModelProto:
+    model = empty_model()
+    model.opset_import.add(domain="f", version=1)
+    for number in range(count.bit_length()):
+        function = model.functions.add(name=f"f{number}", domain="f", input=["a"], output=["b"])
+        function.opset_import.add(domain="", version=18)
+        function.opset_import.add(domain="f", version=1)
+        inner = {"op_type": f"f{number - 1}", "domain": "f"} if number else {"op_type": "Relu"}
+        function.node.add(input=["a"], output=["t"], **inner)
+        function.node.add(input=["t"], output=["b"], **inner)
+    model.graph.node.add(op_type=f"f{count.bit_length() - 1}", domain="f", input=["x"], output=["y"])
+    return model
+
+
+def sparse(count: int, tensors: int = 1) -> ModelProto:
+    model = chain(1)
+    for number in range(tensors):
+        tensor = model.graph.sparse_initializer.add()
+        tensor.values.CopyFrom(helper.make_tensor(f"w{number}", FLOAT, [1], [1.0]))
+        tensor.indices.CopyFrom(helper.make_tensor("i", TensorProto.INT64, [1], [0]))
+        tensor.dims.append(count)
+    return model
+
+
+BOMBS = (chain, constants, declared, outputs, branches, doubling_functions)
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.__name__)
+def test_a_session_that_takes_too_long_to_make_is_a_limits_error(bomb: Callable[[int], ModelProto]) -> None:
+    model = bomb(20_000).SerializeToString()
+    start_s = time.monotonic()
+    with pytest.raises(LimitExceededError, match=r"making the session passed its time limit of 0\.1 s") as raised:
+        InferenceSession(model, SessionOptions(timeout_s=0.1), ["cpu"])
+    assert raised.value.limit == "time"
+    assert time.monotonic() - start_s < 5
+
+
+@pytest.mark.parametrize("bomb", [chain, constants, declared, outputs, branches], ids=lambda bomb: bomb.__name__)
+def test_a_model_whose_own_objects_take_too_much_memory_is_a_limits_error(bomb: Callable[[int], ModelProto]) -> None:
+    model = bomb(150_000).SerializeToString()
+    with pytest.raises(LimitExceededError, match="the nodes and constants of the model take more than") as raised:
+        InferenceSession(model, SessionOptions(memory_limit_nbytes=1 << 20), ["cpu"])
+    assert raised.value.limit == "memory"
+
+
+def test_functions_that_double_are_refused_before_they_are_inlined() -> None:
+    with pytest.raises(InvalidGraphError, match="more than 200000 nodes, functions inlined"):
+        InferenceSession(doubling_functions(1 << 29).SerializeToString())
+
+
+def test_a_sparse_constant_is_judged_by_what_it_takes_when_dense() -> None:
+    model = sparse(1 << 28).SerializeToString()
+    with pytest.raises(LimitExceededError, match="a constant of the model takes 1,073,741,824 bytes"):
+        InferenceSession(model, SessionOptions(memory_limit_nbytes=1 << 29), ["cpu"])
+
+
+def test_sparse_constants_are_bounded_together() -> None:
+    with pytest.raises(ModelFileError, match="with those before it, when dense; at most 2147483648 are allowed"):
+        load_model(sparse(1 << 28, tensors=3))
+
+
+def test_a_sparse_constant_is_made_dense_once() -> None:
+    constant = load_model(sparse(10)).graph.initializers["w0"]
+    assert constant.numpy() is constant.numpy()
+    np.testing.assert_array_equal(constant.numpy(), np.eye(1, 10)[0])
+
+
+def test_folding_ends_with_the_time_of_the_session() -> None:
+    model = chain(1)
+    size = 1 << 12
+    for name in ("a", "b"):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((size, size), np.int8), name))
+    for number in range(100):
+        model.graph.node.add(op_type="MatMulInteger", input=["a", "b"], output=[f"m{number}"])
+        model.graph.node.add(op_type="ReduceMax", input=[f"m{number}"], output=[f"r{number}"])
+        model.graph.node.add(op_type="Identity", input=[f"r{number}"], output=[f"o{number}"])
+        model.graph.output.append(helper.make_tensor_value_info(f"o{number}", TensorProto.INT32, None))
+    start_s = time.monotonic()
+    with pytest.raises(LimitExceededError):
+        InferenceSession(model.SerializeToString(), SessionOptions(timeout_s=1), ["cpu"])
+    assert time.monotonic() - start_s < 10
+
+
+def test_loading_is_cancelled_between_nodes() -> None:
+    asked = 0
+
+    def check() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 50:
+            raise LoadCancelledError("enough")
+
+    with load_limits(LoadControl(memory_limit_nbytes=None, timeout_s=None, check=check)):
+        with pytest.raises(LoadCancelledError):
+            load_model(chain(1000))
+    poll_load(1 << 60)  # outside of the making of a session nothing is bounded
+
+
+def test_limits_of_a_session_end_with_its_making() -> None:
+    with InferenceSession(chain(3).SerializeToString(), SessionOptions(timeout_s=30)) as session:
+        (found,) = session.run(None, {"x": np.ones(1, np.float32)})
+    assert found == 1
