@@ -164,16 +164,14 @@ class TensorReader:
         made = SparseInitializer(
             name=values.name if name is None else name, values=values, indices=indices, shape=shape
         )
-        self._dense_nbytes[0] += made.nbytes
-        if self._dense_nbytes[0] > self.limits.dense_nbytes:
-            others = "" if made.nbytes == self._dense_nbytes[0] else ", with those before it,"
-            raise ModelFileError(
-                f"{where} would take {self._dense_nbytes[0]} bytes{others} when dense; "
-                f"at most {self.limits.dense_nbytes} are allowed"
-            )
+        most, together = self.limits.dense_nbytes, self._dense_nbytes[0] + made.nbytes
+        if together > most:
+            needed = f"{made.nbytes} bytes" if made.nbytes > most else f"{together} bytes, with those before it,"
+            raise ModelFileError(f"{where} would take {needed} when dense; at most {most} are allowed")
+        self._dense_nbytes[0] = together
         control = load_control()
         if control is not None:
-            control.check_constant(self._dense_nbytes[0])
+            control.check_constant(together)
         if len(values.shape) != 1 or indices.element_type is not ElementType.INT64:
             raise ModelFileError(f"{where} must have one-dimensional values and int64 indices")
         _check_indices(indices.numpy(), values.shape[0], shape, where)
