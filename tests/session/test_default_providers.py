@@ -28,6 +28,7 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
+from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.session import default_providers
 from ortpkg.session.default_providers import default_ep_names, supported_ep_names
@@ -282,11 +283,10 @@ class TestSeveralDevices:
 
 @pytest.mark.requirement("K21")
 def test_several_devices_of_openvino_are_one_virtual_device() -> None:
-    library = pytest.importorskip("ortpkg.providers.openvino_library")
     devices = [EpDevice(ep_name="x", device=None, ep_options={"device_type": name}) for name in ("GPU.1", "CPU", "CPU")]
-    assert library._device_of(devices, {}) == "HETERO:GPU.1,CPU"
-    assert library._device_of(devices[:1], {"device_type": "GPU"}) == "GPU.1"
-    assert library._device_of(devices, {"device_type": "NPU"}) == "NPU"
+    assert openvino_device(devices, {}) == "HETERO:GPU.1,CPU"
+    assert openvino_device(devices[:1], {"device_type": "GPU"}) == "GPU.1"
+    assert openvino_device(devices, {"device_type": "NPU"}) == "NPU"
 
 
 @pytest.mark.parametrize("device", [None, "CPU"])
