@@ -14,11 +14,12 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types layers tests conformance interop vendors crash-sweep fuzz mutants format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance interop vendors crash-sweep fuzz mutants format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
 	@echo "make test         everything that CI checks: lint, types, layers, tests"
+	@echo "make test-fast    the tests of the folders that differ from main, up to the first failure (T=\"tests/engine\": of these)"
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
@@ -44,6 +45,11 @@ layers: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-fast: $(VENV)/.installed-dev
+	@touched="$(or $(T),$$(sh scripts/touched_tests.sh))"; \
+	if [ -z "$$touched" ]; then echo "nothing differs from main; name folders: make test-fast T=tests/engine"; exit 0; fi; \
+	echo $$touched; $(BIN)/python -m pytest -q -x -n auto --dist worksteal $$touched
 
 conformance: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.conformance
