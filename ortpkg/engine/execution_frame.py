@@ -271,6 +271,8 @@ class ExecutionFrame:
             return _without_shared_elements(value, context.arguments) if isinstance(value, list) else value
         if any(value is array for array in context.handed):
             return value
+        if type(value) is not np.ndarray:  # a matrix, a mask, a mapped file: their operators mean something else
+            value = np.asarray(value)
         if slot.is_alias and slot.kind is AllocKind.REUSE:
             return value
         if value.dtype.kind in "US":

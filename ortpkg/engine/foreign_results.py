@@ -68,5 +68,13 @@ class ForeignResults:
             )
 
 
+def apart(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Several outputs of a kernel, those copied that share memory with one before them."""
+    found: list[Value] = []
+    for value in values:
+        found.append(value.copy() if isinstance(value, np.ndarray) and _shares(value, found) else value)
+    return tuple(found)
+
+
 def _shares(value: Array, others: Sequence[Value]) -> bool:
     return any(isinstance(each, np.ndarray) and np.may_share_memory(value, each) for each in others)

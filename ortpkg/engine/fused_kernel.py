@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.engine.foreign_results import ForeignResults
+from ortpkg.engine.foreign_results import ForeignResults, apart
 from ortpkg.engine.output_checks import Fits, is_value, shown_type, shown_value, value_check
 from ortpkg.engine.pending import Pending, PendingValue, begun
 from ortpkg.errors import EpContextError, InvalidGraphError, quoted
@@ -116,7 +116,7 @@ def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) ->
                 made = _as_array(value)
                 if made is None or not fits(made):
                     raise TypeError(_told(provider, graph, name, value))
-        return returned
+        return apart(returned) if isinstance(returned, tuple) and len(returned) > 1 else returned
 
     return checked
 

@@ -208,6 +208,19 @@ def test_a_note_of_a_refusal_that_is_none_is_passed_over(
     assert count.taken() == (1, 2)
 
 
+@pytest.mark.parametrize("days", [-31, 31])
+def test_a_refusal_of_long_ago_or_of_a_wrong_clock_is_asked_for_again(
+    tmp_path: Path, folder: Path, days: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = from_memory(save(MIXED, tmp_path / "mixed.onnx"))
+    run_once(model, folder, OPENVINO)
+    for note in folder.glob("*.refusal"):
+        os.utime(note, times=(time.time() + days * 86_400,) * 2)
+    count = Compilations(OPENVINO, monkeypatch)
+    run_once(model, folder, OPENVINO)
+    assert count.taken() == (1, 2)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_to_explain_compiles_nothing(
     model: Path, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -16,13 +16,21 @@ import pytest
 
 from ortpkg.errors import ExecutionProviderError, RunError
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_context_file import ContextEntry
-from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer, MetaDef, NodeComputeInfo
+from ortpkg.providers.execution_provider import (
+    ComputeCapability,
+    ExecutionProvider,
+    FusedNode,
+    GraphViewer,
+    MetaDef,
+    NodeComputeInfo,
+)
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.session_state import SessionState, create_session_state
 from tests.ep_context.fake_compiler import run
@@ -77,7 +85,7 @@ class Odd(CompilingProvider):
         return self.compile_partition(fused)
 
 
-def state_of(provider: Odd, text: str = TEXT, **entries: str) -> SessionState:
+def state_of(provider: ExecutionProvider, text: str = TEXT, **entries: str) -> SessionState:
     options = SessionOptions()
     for key, value in entries.items():
         options.add_session_config_entry(key.replace("__", "."), value)
@@ -186,6 +194,32 @@ def test_texts_are_texts(made: Any) -> None:
     np.testing.assert_array_equal(run(state_of(Odd(lambda x: [np.array(["c", "d"])]), TEXTS), x)[0], ["c", "d"])
     with pytest.raises(RunError, match=rf"it gets from {NAME} 'y' as .*, declared is tensor\(string\)\[2\]"):
         run(state_of(Odd(lambda x: [made]), TEXTS), x)
+
+
+SPLIT = """<ir_version: 10, opset_import: ["" : 17]>
+g (float[2, 3] x) => (float[1, 3] y, float[1, 3] z) { y, z = Split<axis = 0>(x) }"""
+
+
+def same_twice(x: Any) -> Any:
+    first = x[:1] + 1
+    return first, first
+
+
+@pytest.mark.parametrize("kernel", [same_twice, lambda x: (x[:1], x[:1]), lambda x: ((x[:1]).view(np.recarray), x[1:])])
+def test_outputs_of_a_kernel_are_arrays_of_their_own_too(kernel: Callable[[Any], Any]) -> None:
+    class Computing(ExecutionProvider):
+        backend = "odd"
+
+        @property
+        def kernel_registry(self) -> KernelRegistry:
+            factory: Any = lambda _info: lambda _context, x, *_sizes: kernel(x)  # noqa: E731
+            return KernelRegistry([KernelDef(op_type="Split", domain="", since=(13,), factory=factory)])
+
+    y, z = run(state_of(Computing(NAME), SPLIT), X)
+    for made, meant in zip((y, z), kernel(X), strict=True):
+        assert type(made) is np.ndarray
+        np.testing.assert_array_equal(made, meant)
+    assert not any(np.may_share_memory(*pair) for pair in ((y, z), (X, y), (X, z)))
 
 
 # --- what it claims and compiles -------------------------------------------------------------------------------------
