@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import ge, le
 
 from ortpkg.engine.allocation_planner import AllocationPlan
@@ -24,7 +25,8 @@ from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 #: How much more a symbol that changes may become without a new pattern: so many, or this part of what it is.
 _STEPS_TO_GROW = 64
 _PART_TO_GROW = 8
-#: So many symbols at most get room to grow: each is tried with what all buffers then take.
+#: So many symbols at most get room to grow, each tried with what all buffers then take. Those of the same value, such
+#: as the lengths of a model's caches where these have no names, count as one.
 _MOST_GROWING = 8
 #: A pattern with room to grow takes at most this part more than one without, or so many bytes more.
 _MOST_PART_MORE = 8
@@ -137,21 +139,20 @@ class SizeClassPlanner:
 
     def _grown(self, values: Sequence[int], before: Sequence[SizeClass]) -> tuple[int, ...]:
         """How far the class goes: symbols that were others before, as far as that costs little memory."""
-        changing = [
-            number
-            for number, value in enumerate(values)
-            if any(known.low[number] != value or known.high[number] != value for known in before)
-        ]
+        changing: dict[int, list[int]] = {}
+        for number, value in enumerate(values):
+            if any(known.low[number] != value or known.high[number] != value for known in before):
+                changing.setdefault(value, []).append(number)
         high = list(values)
         if not changing:
             return tuple(high)
         least = self.least_peak(values)
         most = least + max(least // _MOST_PART_MORE, _MOST_NBYTES_MORE)
         steps = _STEPS_TO_GROW if self.is_complete else 0
-        for number in changing[:_MOST_GROWING]:
-            value = values[number]
+        for value, numbers in islice(changing.items(), _MOST_GROWING):
             for more in (max(value // _PART_TO_GROW, steps), value // _PART_TO_GROW, 0):
-                high[number] = value + more
+                for number in numbers:
+                    high[number] = value + more
                 if self._least_peak_in(SizeClass(tuple(values), tuple(high))) <= most:
                     break
         return tuple(high)

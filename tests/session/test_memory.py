@@ -209,6 +209,24 @@ def test_a_cache_that_grows_finds_its_pattern_ready() -> None:
 
 
 @pytest.mark.requirement("M21")
+def test_caches_whose_lengths_have_no_names_grow_together() -> None:
+    caches = [f"past{number}" for number in range(12)]
+    inputs = ", ".join(f"float[1,?,4] {name}" for name in caches)
+    nodes = "\n".join(
+        f"doubled{number} = Add({name}, {name}) e{number} = Exp(doubled{number}) s{number} = ReduceSum(e{number})"
+        for number, name in enumerate(caches)
+    )
+    text = f"g ({inputs}) => (float[1,1,1] y) {{ {nodes} y = Sum({', '.join(f's{n}' for n in range(12))}) }}"
+    with session_of(text) as session:
+        pool = session._state.executable.pool
+        assert pool is not None
+        for length in range(100, 112):
+            feeds = {name: np.full((1, length, 4), number / 9, np.float32) for number, name in enumerate(caches)}
+            np.testing.assert_allclose(session.run(None, feeds)[0], reference(text, feeds)[0], rtol=1e-4)
+        assert len(pool.classes) == 2
+
+
+@pytest.mark.requirement("M21")
 def test_lengths_and_batches_in_any_order_stay_right() -> None:
     with session_of(GROWING) as session:
         runs = [(700, 1), (0, 3), (701, 1), (1, 1), (90, 2), (702, 3), (12, 1), (0, 1), *((n, 1) for n in range(9))]
