@@ -28,7 +28,7 @@ def guarded(run_options: RunOptions, output: Output) -> Iterator[None]:
 
     It says why, as for any error, and ends with the error's exit code.
     """
-    from ortpkg.providers.run_watch import last_resort  # sessions load it
+    from ortpkg.isolation.run_watch import last_resort  # sessions load it
 
     with last_resort(lambda error: _end(error, output)), _terminates_at_interrupt(run_options):
         yield

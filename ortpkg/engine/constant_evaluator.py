@@ -17,6 +17,7 @@ from ortpkg.graph.load_control import load_control
 from ortpkg.graph.schemas import constraint_types
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.kernels.op_kernel_info import make_compute
+from ortpkg.kernels.polling import polled
 from ortpkg.providers.execution_provider import ExecutionProvider
 
 
@@ -36,6 +37,10 @@ class _PlainContext:
     @property
     def is_watched(self) -> bool:
         return self._control.is_watched
+
+    @property
+    def time_left_s(self) -> float | None:
+        return self._control.time_left_s
 
     def check_cancelled(self) -> None:
         self._control.check()
@@ -77,7 +82,7 @@ class ConstantEvaluator:
             compute = checked_kernel(compute, graph, node, provider.name)
         context = _PlainContext(self._control())
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), polled(context.check_cancelled):
                 result = compute(context, *inputs)
         except OrtpkgError:
             raise

@@ -106,6 +106,10 @@ class NodeContext:
     def is_watched(self) -> bool:
         return self._frame.control.is_watched
 
+    @property
+    def time_left_s(self) -> float | None:
+        return self._frame.control.time_left_s
+
     def check_cancelled(self) -> None:
         self._frame.control.check()
 

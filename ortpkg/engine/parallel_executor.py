@@ -15,6 +15,7 @@ import numpy as np
 
 from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, NodeContext, run_error
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
+from ortpkg.kernels.polling import polled
 
 
 class ParallelExecutor:
@@ -80,7 +81,7 @@ class _ParallelRun:
 
     def work(self) -> None:
         """Runs ready nodes until none is left, or one has failed."""
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), polled(self._frame.control.check):
             while (number := self._next()) is not None:
                 try:
                     self._run(self._instructions[number])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ortpkg.engine.execution_frame import ExecutionFrame, Instruction, NodeContext, run_error
 from ortpkg.engine.execution_plan import ABSENT
 from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.polling import polled
 
 
 def execute_sequentially(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
@@ -16,6 +17,14 @@ def execute_sequentially(instructions: Sequence[Instruction], frame: ExecutionFr
         RunError: RUNTIME_EXCEPTION with the node's name and the kernel's text.
         LimitExceededError, CancelledError: the run's limits, or its caller, ended it.
     """
+    if frame.control.is_watched:
+        with polled(frame.control.check):
+            _execute(instructions, frame)
+    else:
+        _execute(instructions, frame)
+
+
+def _execute(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
     if not instructions:
         return
     values = frame.values

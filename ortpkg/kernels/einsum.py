@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -10,7 +11,10 @@ from ortpkg.errors import quoted
 from ortpkg.kernels.element_types import NUMBERS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 
+#: Multiplications of one call into numpy.
+_MOST_WORK_AT_ONCE = 1 << 28
 _MOST_INTERMEDIATE_ELEMENTS = 1 << 20
 _EQUATION = re.compile(r"[a-zA-Z.,]*(->[a-zA-Z.]*)?")
 
@@ -59,11 +63,63 @@ def einsum(info: OpKernelInfo) -> Compute:
             raise ValueError(f"the output {output_term!r} has labels that no input has")
         shape = (*(sizes[c] for c in before), *(ellipsis if dots else ()), *(sizes[c] for c in after))
         out = context.output(0, shape, inputs[0].dtype)
-        # A pairwise contraction order lets numpy use matrix products; what it makes on the way stays bounded.
         largest = max(out.size, _MOST_INTERMEDIATE_ELEMENTS, *(x.size for x in inputs))
-        order = ("greedy", largest) if len(inputs) > 1 else False
-        result = np.einsum(f"{left}->{output_term}", *(widened(x) for x in inputs), optimize=order)
+        result = _contracted(terms, [widened(x) for x in inputs], output_term, largest)
         np.copyto(out, result, casting="unsafe")
         return out
 
     return compute
+
+
+def _contracted(terms: list[str], inputs: list[Tensor], output: str, largest: int) -> Tensor:
+    """The sum of products: first what each term sums alone, then a large one in parts between which the run may end."""
+    reduced = [_reduced(place, terms, output) for place in range(len(terms))]
+    inputs = [
+        x if before == after else np.asarray(np.einsum(f"{before}->{after}", x))
+        for before, after, x in zip(terms, reduced, inputs, strict=True)
+    ]
+    sizes, ellipsis = _labelled_sizes(reduced, tuple(inputs))
+    work = math.prod(sizes.values()) * math.prod(ellipsis)
+    label = max(sizes, key=lambda each: sizes[each], default="")
+    if len(inputs) == 2 and work > _MOST_WORK_AT_ONCE and label and sizes[label] > 1:
+        return _in_parts(reduced, inputs, output, largest, label, max(sizes[label] * _MOST_WORK_AT_ONCE // work, 1))
+    poll_run()
+    # A pairwise contraction order lets numpy use matrix products; what it makes on the way stays bounded.
+    order = ("greedy", largest) if len(inputs) > 1 else False
+    return np.asarray(np.einsum(f"{','.join(reduced)}->{output}", *inputs, optimize=order))
+
+
+def _reduced(place: int, terms: list[str], output: str) -> str:
+    """A term without the labels that nothing else has, and with each of the others once."""
+    others = "".join((output, *terms[:place], *terms[place + 1 :]))
+    before, dots, after = terms[place].partition("...")
+    kept = dict.fromkeys(label for label in before + after if label in others)
+    ahead = [label for label in kept if label in before]
+    return "".join(ahead) + dots + "".join(label for label in kept if label not in before)
+
+
+def _in_parts(terms: list[str], inputs: list[Tensor], output: str, largest: int, label: str, step: int) -> Tensor:
+    """The contraction, ``step`` of the sizes that ``label`` stands for at a time."""
+    size = max(x.shape[_axis(term, label, x.ndim)] for term, x in zip(terms, inputs, strict=True) if label in term)
+    parts: list[Tensor] = []
+    for start in range(0, size, step):
+        sliced = [
+            x if label not in term else _sliced(x, _axis(term, label, x.ndim), start, step)
+            for term, x in zip(terms, inputs, strict=True)
+        ]
+        part = _contracted(terms, sliced, output, largest)
+        if label in output or not parts:
+            parts.append(part)
+        else:
+            parts[0] = parts[0] + part
+    return np.concatenate(parts, axis=_axis(output, label, parts[0].ndim)) if label in output else parts[0]
+
+
+def _axis(term: str, label: str, rank: int) -> int:
+    before, _, after = term.partition("...")
+    return before.index(label) if label in before else rank - len(after) + after.index(label)
+
+
+def _sliced(x: Tensor, axis: int, start: int, step: int) -> Tensor:
+    """A part of ``x`` along an axis; all of one of size 1, which is broadcast."""
+    return x if x.shape[axis] == 1 else x[(slice(None),) * axis + (slice(start, start + step),)]

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ortpkg.kernels.linear_quantization import integer_range
-from ortpkg.kernels.matrix_product import stacked_product
+from ortpkg.kernels.matrix_product import product_in_blocks, stacked_product
 from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
@@ -77,15 +78,25 @@ def exact_matmul(a: Tensor, a_largest: float, b: IntegerMatrix, *, extra: float 
         extra: magnitude of what the caller will add to the result in its type.
     """
     if a_largest * b.largest_column + extra < _FLOAT32_EXACT:
-        return np.asarray(np.matmul(a, b.values))
+        return _product(a, b.values)
     piece = int((_FLOAT32_EXACT - 1) // max(a_largest * b.largest, 1.0))
     depth = a.shape[-1]
     if piece < _LEAST_PIECE or b.values.ndim < 2:  # 16-bit integers: float64 holds them directly
-        return np.asarray(np.matmul(a.astype(np.float64), b.values.astype(np.float64)))
-    total = np.matmul(a[..., :piece], b.values[..., :piece, :]).astype(np.float64)
+        return _product(a.astype(np.float64), b.values.astype(np.float64))
+    total = _product(a[..., :piece], b.values[..., :piece, :]).astype(np.float64)
     for start in range(piece, depth, piece):
-        total += np.matmul(a[..., start : start + piece], b.values[..., start : start + piece, :])
+        poll_run()
+        total += _product(a[..., start : start + piece], b.values[..., start : start + piece, :])
     return np.asarray(total)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    if min(a.ndim, b.ndim) < 2:
+        return np.asarray(np.matmul(a, b))
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.empty((*batch, a.shape[-2], b.shape[-1]), np.result_type(a, b))
+    product_in_blocks(a, b, out)
+    return out
 
 
 def scaled_matmul(

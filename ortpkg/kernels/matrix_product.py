@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
 
 #: Up to so many multiplications OpenBLAS does not pack.
@@ -18,6 +19,9 @@ _MOST_UNPACKED_PRODUCTS = 1_000_000
 #: Up to so many rows feature-major pays although its result must be transposed.
 MOST_FEATURE_MAJOR_ROWS = 64
 _FLOAT32 = np.dtype(np.float32)
+#: Multiplications that BLAS, or numpy's own loops over integers, do in a fraction of a second.
+_MOST_PRODUCTS_AT_ONCE = 1 << 33
+_MOST_PRODUCTS_WITHOUT_BLAS = 1 << 27
 
 
 def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:
@@ -34,7 +38,7 @@ def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:
         np.matmul(b.T, left, out=product)
         np.copyto(out, product.T)
         return
-    np.matmul(a, b, out=out)
+    product_in_blocks(a, b, out)
 
 
 def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
@@ -44,4 +48,22 @@ def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
     elif b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous and out.flags.c_contiguous and a.size:
         matrix_product(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, b.shape[1]))
     else:
+        product_in_blocks(a, b, out)
+
+
+def product_in_blocks(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """``out = a @ b``; a large product in parts, between which the run may end."""
+    most = _MOST_PRODUCTS_AT_ONCE if a.dtype.kind in "fc" else _MOST_PRODUCTS_WITHOUT_BLAS
+    if out.size * a.shape[-1] <= most or min(a.ndim, b.ndim) < 2:
         np.matmul(a, b, out=out)
+    elif out.ndim > 2:
+        batch = out.shape[:-2]
+        stacks = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.broadcast_to(b, (*batch, *b.shape[-2:]))
+        for index in np.ndindex(batch):
+            poll_run()
+            product_in_blocks(stacks[0][index], stacks[1][index], out[index])
+    else:
+        step = max(most // max(b.size, 1), 1)
+        for start in range(0, len(a), step):
+            poll_run()
+            np.matmul(a[start : start + step], b, out=out[start : start + step])

@@ -220,6 +220,7 @@ def local_response_normalization(info: OpKernelInfo) -> Compute:
         squares = np.square(wide)
         total = np.zeros_like(squares)
         for shift in range(-min(below, channels), min(above, channels) + 1):
+            context.check_cancelled()
             source, target = (
                 slice(max(shift, 0), channels + min(shift, 0)),
                 slice(max(-shift, 0), channels - max(shift, 0)),

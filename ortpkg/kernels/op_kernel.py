@@ -63,7 +63,10 @@ class OpKernelContext(Protocol):
         ...
 
     def check_cancelled(self) -> None:
-        """Raises CancelledError or LimitExceededError (time) where the run should end. Long loops call it."""
+        """Raises CancelledError or LimitExceededError (time) where the run should end. Long loops call it.
+
+        What has no context asks :func:`ortpkg.kernels.polling.poll_run`.
+        """
         ...
 
     def run_subgraph(self, attribute: str, feeds: list[Value]) -> list[Value]:

@@ -18,6 +18,7 @@ from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 from ortpkg.kernels.windows import WindowAttributes, Windows
@@ -87,6 +88,7 @@ def _fold_axis(ufunc: np.ufunc, neutral: Any, x: Tensor, fold: _Fold, out: Tenso
     else:
         out.fill(neutral)
     for outputs, inputs in fold.rest:
+        poll_run()
         part = out[outputs]
         ufunc(part, x[inputs], out=part)
 
@@ -164,6 +166,7 @@ def _max_pool_with_indices(x: Tensor, windows: Windows, out: Tensor, indices: Te
     indices[...] = 0
     unseen = np.ones(out.shape, np.bool_)
     for taps in itertools.product(*(list(_taps(windows, axis, size)) for axis, size in enumerate(spatial))):
+        poll_run()
         target: tuple[Any, ...] = (..., *(outputs for outputs, _ in taps))
         source: tuple[Any, ...] = (..., *(inputs for _, inputs in taps))
         better = (x[source] > best[target]) | unseen[target]

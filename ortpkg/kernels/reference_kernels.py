@@ -22,12 +22,13 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto
 
-from ortpkg.errors import InvalidGraphError, KernelNotFoundError, quoted
+from ortpkg.errors import InvalidGraphError, KernelNotFoundError, LimitExceededError, quoted
 from ortpkg.graph.graph import Attribute, Node
 from ortpkg.graph.schemas import find_schema
 from ortpkg.graph.types import TensorType, ValueType, element_type_of, numpy_dtype
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
+from ortpkg.kernels.polling import run_interruptibly
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
@@ -46,6 +47,12 @@ _OUTPUT_ELEMENTS: dict[tuple[str, str], SizeRule] = {
         inputs[0].size * len(info.attribute("cats_int64s") or info.attribute("cats_strings") or ())
     ),
 }
+#: (domain, operator) → floating-point operations of one call into numpy, which nothing ends before it is done.
+_WORK: dict[tuple[str, str], Callable[[Sequence[Any]], float]] = {
+    ("", "Det"): lambda inputs: inputs[0].size * (inputs[0].shape[-1] ** 2 if inputs[0].ndim else 1) / 1.5,
+}
+#: More than a CPU of today does in float64: a run that could end in time is not refused.
+_MOST_OPERATIONS_PER_S = 1e11
 _WIDEST_ITEM = 8
 #: What an older version means where the reference knows the newer attribute only.
 _IMPLIED_ATTRIBUTES: dict[tuple[str, str, int], AttributeProto] = {
@@ -141,6 +148,7 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
     output_types = tuple(info.output_type(slot) for slot in range(len(node.outputs)))
     static_nbytes = sum(_static_nbytes(value_type) for value_type in output_types)
     size_rule = _OUTPUT_ELEMENTS.get((node.domain, node.op_type))
+    work_rule = _WORK.get((node.domain, node.op_type))
     wanted = [name for name in proto.output if name]
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
@@ -149,9 +157,13 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
         if size_rule is not None:
             context.check_allocation(size_rule(info, inputs) * _WIDEST_ITEM)
         context.check_cancelled()
+        if work_rule is not None:
+            _check_work(context, node, work_rule(inputs))
         evaluator = prepared or _evaluator(node, proto, version, inputs)
         feeds = {name: _guarded(value) for name, value in zip(proto.input, inputs, strict=False) if name}
-        found = dict(zip(wanted, evaluator.run(wanted, feeds), strict=True))
+        # Its loops ask nobody whether the run is to end.
+        made = run_interruptibly(context, lambda: evaluator.run(wanted, feeds))
+        found = dict(zip(wanted, made, strict=True))
         outputs = tuple(
             _normalised(found[name], output_type, inputs) if name else None
             for name, output_type in zip(proto.output, output_types, strict=True)
@@ -230,6 +242,16 @@ def _evaluator(node: Node, proto: NodeProto, version: int, inputs: tuple[Value, 
         return ReferenceEvaluator(model)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise InvalidGraphError(f"{node}: {quoted(error)}", node_name=node.name) from error
+
+
+def _check_work(context: OpKernelContext, node: Node, operations: float) -> None:
+    """LimitExceededError where that many operations take longer on any machine than the run has left."""
+    left_s: float | None = getattr(context, "time_left_s", None)  # contexts of trials have no clock
+    if left_s is not None and operations > left_s * _MOST_OPERATIONS_PER_S:
+        raise LimitExceededError(
+            f"{node} would compute for longer than the {left_s:.1f} s that are left of the run's time limit",
+            limit="time",
+        )
 
 
 def _static_nbytes(value_type: ValueType | None) -> int:

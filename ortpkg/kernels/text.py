@@ -9,6 +9,7 @@ import numpy as np
 from ortpkg.kernels.axes import broadcast_shape, element_count
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.regular_expressions import RegularExpression
 
 _STRING = np.dtype(object)
@@ -76,6 +77,7 @@ def string_normalizer(info: OpKernelInfo) -> Compute:
     stopwords = frozenset(words if is_exact else map(_lower, words))
 
     def is_kept(text: str) -> bool:
+        poll_run()
         return (text if is_exact else _lower(text)) not in stopwords
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:

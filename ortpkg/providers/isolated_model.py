@@ -22,6 +22,7 @@ from ortpkg.errors import (
     LimitExceededError,
     RunError,
 )
+from ortpkg.isolation.run_watch import Watched, WatchedRun, run_watched
 from ortpkg.isolation.worker import (
     Message,
     Worker,
@@ -34,7 +35,6 @@ from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part
 from ortpkg.providers.openvino_device import openvino_device
-from ortpkg.providers.run_watch import Watched, WatchedRun, run_watched
 from ortpkg.providers.session_settings import SessionSettings
 
 #: Backends that can be isolated.

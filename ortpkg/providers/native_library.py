@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ortpkg.errors import quoted
+from ortpkg.isolation.run_watch import WatchedRun
 from ortpkg.providers.ep_context_checks import PartsFile
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits
-from ortpkg.providers.run_watch import WatchedRun
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 
 #: Bytes of what a library keeps: anything that has a buffer.

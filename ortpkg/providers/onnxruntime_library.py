@@ -18,6 +18,7 @@ from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
+from ortpkg.isolation.run_watch import WatchedRun, run_watched
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.ep_libraries import ep_library_of
 from ortpkg.providers.ep_library_target import (
@@ -38,7 +39,6 @@ from ortpkg.providers.native_library import (
     words_of,
 )
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
-from ortpkg.providers.run_watch import WatchedRun, run_watched
 from ortpkg.providers.session_settings import NO_CPU_FALLBACK_ENTRY
 
 onnxruntime = load_onnxruntime()

@@ -18,6 +18,7 @@ from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.isolation.run_watch import WatchedRun, run_watched
 from ortpkg.providers.ep_context_checks import PartsFile
 from ortpkg.providers.ep_context_descriptor import ContextDescriptor
 from ortpkg.providers.execution_provider import BackendPlacement
@@ -44,7 +45,6 @@ from ortpkg.providers.openvino_group import (
 )
 from ortpkg.providers.openvino_load_config import LOAD_CONFIG, read_load_config
 from ortpkg.providers.quiet_openvino import openvino
-from ortpkg.providers.run_watch import WatchedRun, run_watched
 from ortpkg.providers.session_settings import SessionSettings
 
 #: ONNX Runtime's option → OpenVINO's property.

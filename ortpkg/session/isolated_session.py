@@ -19,11 +19,11 @@ from ortpkg.engine.partition import Partition
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import ExecutionProviderError, LimitExceededError, OrtpkgError, RunError, SessionError, quoted
 from ortpkg.isolation.own_values import load_value
+from ortpkg.isolation.run_watch import Watched, run_watched
 from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.plugins import Plugin
-from ortpkg.providers.run_watch import Watched, run_watched
 from ortpkg.session.crossing_values import pack_values, unpack_values
 from ortpkg.session.placement import Placement
 from ortpkg.session.session_plan import SessionPlan

@@ -28,7 +28,7 @@ from ortpkg.errors import (
 from ortpkg.isolation import worker as worker_module
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import RunOptions, SessionOptions
-from tests.providers.test_run_watch import endless_loop
+from tests.isolation.test_run_watch import endless_loop
 
 BACKENDS = ["onnxruntime", "openvino"]
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="exact memory of another process")

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import CancelledError, LimitExceededError
-from ortpkg.providers import run_watch
-from ortpkg.providers.run_watch import run_watched
+from ortpkg.isolation import run_watch
+from ortpkg.isolation.run_watch import run_watched
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import RunOptions
 
