@@ -55,7 +55,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a mutant may live; found by its text, since line numbers change."""
+    """Why a mutant may live; found by its text, since line numbers change. Without lines after ``+``: any of a line."""
 
     file: str
     diff: tuple[str, ...]
@@ -76,7 +76,8 @@ def read_explanations(text: str) -> list[Explanation]:
 
 def explanation_of(result: Result, explanations: Sequence[Explanation]) -> Explanation | None:
     diff = _normal(result.diff)
-    return next((each for each in explanations if each.file == result.file and each.diff == diff), None)
+    before = tuple(line for line in diff if line.startswith("-"))
+    return next((each for each in explanations if each.file == result.file and each.diff in {diff, before}), None)
 
 
 def _normal(diff: Sequence[str]) -> tuple[str, ...]:

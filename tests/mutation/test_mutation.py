@@ -205,6 +205,8 @@ def test_a_survivor_is_explained_by_its_text_wherever_it_stands() -> None:
     assert text_of(result(line=3), [known]).splitlines()[-1] == "    explained: the same"
     assert text_of(result(line=900), [known]).splitlines()[-1] == "    explained: the same"
     assert "explained" not in text_of(result(), [replace(known, file="ortpkg/b.py")])
+    assert "explained" in text_of(result(), [replace(known, diff=known.diff[:1])])
+    assert "explained" not in text_of(result(), [replace(known, diff=known.diff[1:])])
     with pytest.raises(ValueError, match="survivor 0: file, diff and reason are needed"):
         read_explanations('[[survivor]]\nfile = "a"\ndiff = "+ x"\nreason = " "\n')
 

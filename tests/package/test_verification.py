@@ -231,6 +231,28 @@ def test_an_asset_that_leads_out_of_the_package_is_not_read(root: Path, tmp_path
     assert verify_package(root).differences == ()
 
 
+def test_an_asset_that_holds_a_link_cannot_be_compared(root: Path) -> None:
+    folder = _with_asset(root, b"weights", is_declared=True)
+    (root / folder / "link").symlink_to("w.bin")
+    (root / "digests.json").unlink()
+
+    report = verify_package(root)
+
+    assert differences(report) == {folder: "unreadable"}
+    assert "cannot be compared: " in report.differences[0].message
+    assert report.exit_code == 64 + 128
+
+
+def test_without_digests_several_assets_are_counted(root: Path) -> None:
+    (root / "digests.json").unlink()
+    _with_asset(root, b"weights", is_declared=False)
+    (root / "shared_assets" / asset_folder_name(f"sha256:{'0' * 64}")).mkdir()
+
+    (note,) = verify_package(root).notes
+
+    assert note.endswith("nothing but 2 shared assets can be compared: 1 not as the digests say that name them")
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
