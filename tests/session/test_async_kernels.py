@@ -29,6 +29,7 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
+from ortpkg.session import graph_planner
 from ortpkg.session.options import ExecutionMode
 from ortpkg.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of
@@ -109,6 +110,17 @@ def test_other_nodes_run_while_an_asynchronous_one_is_under_way() -> None:
 
     state = state_of(BESIDE, Fusing("Exp", in_background(exp), is_async=True), Fusing("Neg", neg))
     np.testing.assert_allclose(run(state), np.exp(X) - X, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_alone", [True, False], ids=["asynchronous but alone", "nothing asynchronous"])
+def test_where_nothing_overlaps_nodes_run_in_plain_order(is_alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exp(inputs: Sequence[Any]) -> list[Any]:
+        return [np.exp(inputs[0])]
+
+    monkeypatch.setattr(graph_planner, "AsyncExecutor", None)  # cannot be made
+    text = f"g (float[{SIZE},{SIZE}] x) => (float[{SIZE},{SIZE}] y) {{ y = Exp(x) }}" if is_alone else BESIDE
+    state = state_of(text, *([Fusing("Exp", in_background(exp), is_async=True)] if is_alone else []))
+    np.testing.assert_allclose(run(state), np.exp(X) if is_alone else np.exp(X) - X, rtol=1e-5)
 
 
 #: Everything after p could take its memory, were it not read by a node that is under way until c is made.

@@ -252,10 +252,11 @@ def test_a_sparse_matrix_keeps_rows_and_columns(ort: Any) -> None:
     [
         lambda ort: coo(ort, [1, 4]),
         lambda ort: coo(ort, [[0, 1, 0], [1, 1, 0], [2, 2, 0]]),
+        lambda ort: coo(ort, [[0, 1], [1, 1]]),
         lambda ort: csr(ort, outer=[0, 1, 2]),
         lambda ort: csr(ort, inner=[1, 1]),
     ],
-    ids=["coo", "three coordinates", "outer", "inner"],
+    ids=["coo", "three coordinates", "two places", "outer", "inner"],
 )
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_places_that_do_not_fit_the_values_are_refused(ort: Any, attempt: Callable[[Any], Any]) -> None:
