@@ -97,6 +97,25 @@ def test_limit_of_a_providers_memory_keeps_nodes_away_and_shared_constants_count
     assert not weigh(problem, (0, 0, 0)).is_within_limits
 
 
+@pytest.mark.parametrize(("limit", "providers"), [(60, (0, 1, 1)), (59, (1, 1, 1)), (120, (0, 1, 0))])
+def test_memory_is_used_to_the_last_byte_by_what_is_placed_there(limit: int, providers: tuple[int, ...]) -> None:
+    problem = PlacementProblem(
+        costs=[{0: 1, 1: 100}, {1: 1}, {0: 10, 1: 20}],
+        reads=[[], [], []],
+        made=[[0], [1], [2]],
+        given=[],
+        handed_out=[],
+        copy_costs=[(0, 0)] * 3,
+        constants=[[(0, 60)], [(1, 60)], [(2, 60)]],
+        memory_of=(1, 0),
+        crossing_costs=(0, 0),
+        limits=(limit, None),
+    )
+    found = find_cheapest(problem)
+    assert found is not None
+    assert found.providers == providers
+
+
 def test_nothing_fits_is_said() -> None:
     problem = PlacementProblem(
         costs=[{0: 1}],

@@ -170,11 +170,12 @@ def test_a_plugin_may_return_a_numpy_scalar_of_the_right_type_for_rank_0(given: 
             run(state, np.array(0, np.float32))
 
 
-class WrongKernels(ExecutionProvider):
-    """A kernel for Exp that gives float64."""
+class OwnKernels(ExecutionProvider):
+    """A kernel for Exp that gives numbers of one type."""
 
-    def __init__(self) -> None:
-        super().__init__("WrongExecutionProvider")
+    def __init__(self, dtype: type) -> None:
+        super().__init__("OwnExecutionProvider")
+        self._dtype = dtype
 
     @property
     def kernel_registry(self) -> KernelRegistry:
@@ -184,16 +185,27 @@ class WrongKernels(ExecutionProvider):
                     op_type="Exp",
                     domain="",
                     since=(6, 13),
-                    factory=lambda _info: lambda _context, x: np.exp(x, dtype=float),
+                    factory=lambda _info: lambda _context, x: np.exp(x, dtype=self._dtype),
                 )
             ]
         )
 
 
 def test_what_a_plugins_kernel_returns_is_checked() -> None:
-    state = create_session_state(load_model(model_of(TEXT)), options_of(), [WrongKernels(), CPUExecutionProvider()])
-    with pytest.raises(RunError, match=r"it gets from WrongExecutionProvider 'b' as float64\[2\], declared is"):
+    state = create_session_state(load_model(model_of(TEXT)), options_of(), [OwnKernels(float), CPUExecutionProvider()])
+    with pytest.raises(RunError, match=r"it gets from OwnExecutionProvider 'b' as float64\[2\], declared is"):
         run(state, np.ones(2, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_plugins_kernel_may_return_a_numpy_scalar_of_the_right_type_for_rank_0(dtype: type) -> None:
+    model = load_model(model_of("g (float x) => (float y) { y = Exp(x) }"))
+    state = create_session_state(model, options_of(), [OwnKernels(dtype), CPUExecutionProvider()])
+    if dtype is np.float32:
+        assert run(state, np.array(0, np.float32)) == 1
+        return
+    with pytest.raises(RunError, match=r"'y' as float64(\[\])?, declared is"):
+        run(state, np.array(0, np.float32))
 
 
 def test_an_element_type_of_our_own_providers_is_checked_and_a_shape_only_on_request() -> None:
