@@ -116,6 +116,25 @@ def test_memory_is_used_to_the_last_byte_by_what_is_placed_there(limit: int, pro
     assert found.providers == providers
 
 
+def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in_both() -> None:
+    """After two nodes the ways are (0, 1): cost 1, 10 bytes; (0, 0): 2, 30 bytes; (1, 1): 3, none, which has to win."""
+    problem = PlacementProblem(
+        costs=[{0: 0, 1: 2}, {0: 2, 1: 1}, {0: 0}],
+        reads=[[], [], []],
+        made=[[0], [1], [2]],
+        given=[],
+        handed_out=[],
+        copy_costs=[(0, 0)] * 3,
+        constants=[[(0, 10)], [(1, 20)], [(2, 30)]],
+        memory_of=(1, 0),
+        crossing_costs=(0, 0),
+        limits=(30, None),
+    )
+    found = find_cheapest(problem)
+    assert found is not None
+    assert found.providers == (1, 1, 0)
+
+
 def test_nothing_fits_is_said() -> None:
     problem = PlacementProblem(
         costs=[{0: 1}],

@@ -269,6 +269,9 @@ def test_limits_hold_while_the_run_waits(text: str) -> None:
         run(state, RunControl(timeout_s=0.1))
     with pytest.raises(CancelledError):
         run(state, RunControl(is_terminated=iter([False] * 4 + [True] * 99).__next__))
+    np.testing.assert_allclose(
+        run(state, RunControl(timeout_s=LONGEST_S)), np.exp(X) - X if text == BESIDE else np.exp(X), rtol=1e-5
+    )
 
 
 @pytest.mark.requirement("D07")

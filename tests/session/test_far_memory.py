@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,13 @@ from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
+from ortpkg.providers.execution_provider import (
+    Allocator,
+    ComputeCapability,
+    CPUAllocator,
+    ExecutionProvider,
+    GraphViewer,
+)
 from ortpkg.session import session_parts
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode
@@ -404,6 +412,33 @@ def test_memory_limit_of_a_run_counts_what_lies_far_away() -> None:
     with pytest.raises(LimitExceededError):
         far.state.executable.run([x], (), RunControl(memory_limit_nbytes=x.nbytes * 2 - 1))
     far.state.executable.run([x], (), RunControl(memory_limit_nbytes=x.nbytes * 4))
+
+
+class Alone(FarCompilingProvider):
+    """Fuses each node alone."""
+
+    def get_capability(self, viewer: GraphViewer, _types_of: Any) -> list[ComputeCapability]:
+        return [self._capability(viewer, [node], number) for number, node in enumerate(viewer.nodes)]
+
+
+@pytest.mark.requirement("D08")
+def test_what_a_partition_made_itself_counts_until_nobody_reads_it_any_more() -> None:
+    def of_its_own(device: FarDevice, _inputs: Sequence[Any], outputs: list[Any]) -> list[Any]:
+        made = replace(outputs[0], block=device.allocate(outputs[0].nbytes), offset=0)
+        device.write(made, device.read(outputs[0]))
+        return [made]
+
+    x = np.ones((300, 300), np.float32)
+    values = ["x", *(f"v{number}" for number in range(15)), "y"]
+    nodes = " ".join(f"{made} = Neg({read})" for read, made in itertools.pairwise(values))
+    provider = Alone("OneExecutionProvider", FarDevice("One:0"), "Neg", result=of_its_own)
+    state = create_session_state(
+        load_model(model_of(f"g (float[300,300] x) => (float[300,300] y) {{ {nodes} }}")),
+        options_of(),
+        [provider, CPUExecutionProvider()],
+    )
+    (y,) = state.executable.run([x], (), RunControl(memory_limit_nbytes=8 * x.nbytes))
+    np.testing.assert_array_equal(y, x)
 
 
 @pytest.mark.parametrize(
