@@ -236,6 +236,13 @@ def test_an_emulated_device_is_not_offered_unless_it_is_asked_for_by_name(emulat
     assert EpLibraryFactory(emulator).get_supported_devices([_CPU]) == []
 
 
+def test_what_is_said_of_an_emulated_device_is_known_again(
+    emulator: EpLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ep_libraries, "installed_ep_libraries", lambda: (emulator,))
+    assert ep_libraries.emulation_notes() == set(available_factories([_CPU]).notes)
+
+
 def test_a_package_that_does_not_name_the_provider_is_told_nothing_of_it(emulator: EpLibrary) -> None:
     assert available_factories([_CPU], named=["CPUExecutionProvider"]).notes == ()
     assert available_factories([_CPU], named=["qnn"]).notes != ()

@@ -15,7 +15,7 @@ import pytest
 import ortpkg
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.errors import InvalidSessionOptionError
-from ortpkg.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES
+from ortpkg.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES, SessionSettings
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
 
@@ -30,6 +30,21 @@ g (float[2, 3] x) => (float[2, 3] y) <float[3, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 1
     y = Exp(i)
 }"""
 X = np.linspace(-0.1, 0.1, 6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says_something"),
+    [
+        (SessionSettings(), False),
+        (SessionSettings(values={"intra_op_num_threads": 1}), True),
+        (SessionSettings(entries={"session.intra_op.allow_spinning": "0"}), True),
+        (SessionSettings(other_entries={"acme.key": "1"}), False),
+    ],
+)
+def test_settings_are_true_where_they_say_something_to_a_library(
+    settings: SessionSettings, says_something: bool
+) -> None:
+    assert bool(settings) is says_something
 
 
 @pytest.fixture
