@@ -300,6 +300,26 @@ def test_partitions_of_a_mixed_model_share_one_binary_and_the_plain_nodes_run_on
     np.testing.assert_allclose(run(state, X)[0], -np.exp(X)[:, [0, 2]], rtol=1e-5)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_node_that_is_no_main_one_has_its_context_from_the_main_one(model: Path, backend: str) -> None:
+    state_of(model, provider(backend), ep_context_enable="1").close()
+    proto = onnx.load(model.parent / "net_ctx.onnx")
+    (node,) = proto.graph.node
+    again = onnx.NodeProto()
+    again.CopyFrom(node)
+    again.output[0], again.name = "again", "again"
+    kept = [each for each in again.attribute if each.name not in ("main_context", "ep_cache_context")]
+    del again.attribute[:]
+    again.attribute.extend([*kept, onnx.helper.make_attribute("main_context", 0)])
+    proto.graph.node.append(again)
+    output = proto.graph.output.add()
+    output.CopyFrom(proto.graph.output[0])
+    output.name = "again"
+    onnx.save(proto, model.parent / "twice.onnx")
+    for found in run(state_of(model.parent / "twice.onnx", provider(backend)), X):
+        np.testing.assert_allclose(found, EXPECTED, rtol=1e-5)
+
+
 @pytest.mark.requirement("E10", "E41")
 def test_contexts_of_two_compilers_in_one_model_run_on_both(model: Path) -> None:
     left = FakeCompiler(operators=("MatMul",), name="LeftExecutionProvider")

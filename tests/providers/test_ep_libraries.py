@@ -9,16 +9,18 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
+from ortpkg.devices.architecture import host_architecture
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.ep_names import QNN_EP
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.providers import ep_libraries, ep_library_factory, ep_registry, onnxruntime_factory
+from ortpkg.providers import ep_libraries, ep_library_factory, ep_library_target, ep_registry, onnxruntime_factory
 from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE, EpLibrary, ep_library_of, installed_ep_libraries
 from ortpkg.providers.ep_library_factory import EpLibraryFactory
 from ortpkg.providers.ep_library_target import precision_options
@@ -208,6 +210,32 @@ def test_a_session_that_names_no_provider_has_none_of_a_wheel(monkeypatch: pytes
     assert QNN_EP not in default_providers.supported_ep_names()
     assert asked == []
     default_providers.supported_ep_names.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("device", "text"),
+    [
+        (HardwareDevice(type=DeviceType.GPU, name="Arc", architecture="xe"), ("GPU (Arc)", "xe")),
+        (HardwareDevice(type=DeviceType.GPU, architecture="xe"), ("GPU", "xe")),
+        (HardwareDevice(type=DeviceType.CPU, name="Xeon", architecture="old"), ("CPU", host_architecture())),
+        (None, ("GPU", "unknown")),
+    ],
+)
+def test_a_context_is_for_the_device_by_its_kind_and_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: HardwareDevice | None, text: tuple[str, str]
+) -> None:
+    library = _library(tmp_path)
+    kind = DeviceType.GPU if device is None else device.type
+    there = SimpleNamespace(ep_metadata={}, device=SimpleNamespace(type=SimpleNamespace(name=kind.upper())))
+    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: (there, there))
+    wanted = EpDevice(ep_name=library.ep_name, device=device, backend="onnxruntime", ep_options={"a": "1"})
+
+    target = ep_library_target.ep_library_target(None, library, [wanted])
+
+    assert (target.device, target.architecture) == text
+    assert (target.ep_devices, target.options) == ((there, there), {"a": "1"})
+    alone = ep_library_target.ep_library_target(None, library, [])
+    assert (alone.ep_devices, alone.options, alone.device) == ((there,), {}, kind.upper())
 
 
 # --- emulated devices ------------------------------------------------------------------------------------------------
