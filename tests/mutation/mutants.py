@@ -6,6 +6,7 @@ which operator, and, after ``apply``, the file's new text as ``code``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
@@ -29,9 +30,11 @@ def mutants_of(file: str) -> Iterator[dict[str, Any]]:
             yield {"file": file, "operator": name, "occurrence": occurrence, "start": start, "end": end}
 
 
-def applied(mutant: dict[str, Any]) -> dict[str, Any]:
+def applied(mutant: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The mutant with its code; none where the tool fails over it, as over ``except (json.JSONDecodeError, ...)``."""
     code = Path(mutant["file"]).read_text(encoding="utf-8")
-    return mutant | {"code": mutate_code(code, get_operator(mutant["operator"])(), mutant["occurrence"])}
+    with contextlib.suppress(AttributeError):
+        yield mutant | {"code": mutate_code(code, get_operator(mutant["operator"])(), mutant["occurrence"])}
 
 
 def main() -> None:
@@ -39,7 +42,7 @@ def main() -> None:
     if "list" in request:
         answer = [mutant for file in request["list"] for mutant in mutants_of(file)]
     else:
-        answer = [applied(mutant) for mutant in request["apply"]]
+        answer = [each for mutant in request["apply"] for each in applied(mutant)]
     json.dump(answer, sys.stdout)
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import HardwareDevice
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
+from ortpkg.errors import ExecutionProviderError
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers import ep_registry, onnxruntime_factory
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.ep_registry import AvailableFactories
 from ortpkg.providers.installed_distribution import InstalledDistribution
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.selection.machine import offer_of_profile
+from ortpkg.selection import machine
+from ortpkg.selection.machine import MachineOffer, asked_once, discover_ep_devices, offer_of_profile, this_machine
 
 _ONNXRUNTIME = (InstalledDistribution(name="onnxruntime-qnn", version="1.31.1"),)
 
@@ -110,3 +115,97 @@ def test_the_embedded_cpu_provider_is_the_same_everywhere() -> None:
     offer = offer_of_profile(read_profile("plain-server"))
 
     assert offer.compatibility(offer.ep_devices[-1], "x") is CompiledModelCompatibility.NOT_APPLICABLE
+
+
+class _Told(OpenVinoEpFactory):
+    """A factory that answers what it is told to."""
+
+    def __init__(self, ep_name: str, answer: object, note: str = "") -> None:
+        self.ep_name, self._answer, self._note = ep_name, answer, note
+
+    @property
+    def nothing_offered_note(self) -> str:
+        return self._note
+
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer  # type: ignore[return-value]
+
+
+_QNN, _CUDA = "QNNExecutionProvider", "CUDAExecutionProvider"
+_CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")
+
+
+def _device(ep_name: str, backend: str = "openvino") -> EpDevice:
+    return EpDevice(ep_name=ep_name, device=_CPU, backend=backend)
+
+
+def _offer(monkeypatch: pytest.MonkeyPatch, *factories: _Told, **wishes: Any) -> MachineOffer:
+    found = AvailableFactories(factories=factories, notes=("a note", "a note"))
+    monkeypatch.setattr(machine, "available_factories", lambda _hardware, **_asked: found)
+    return discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), **wishes)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "is_told"),
+    [
+        ({}, True),
+        ({"ep": "qnn"}, True),
+        ({"ep": _QNN, "named": [_CUDA]}, True),
+        ({"named": ["qnn", "cpu"]}, True),
+        ({"ep": "cuda"}, False),
+        ({"named": [_CUDA]}, False),
+    ],
+)
+def test_a_provider_that_offers_nothing_is_told_of_where_it_is_meant(
+    monkeypatch: pytest.MonkeyPatch, wishes: dict[str, Any], is_told: bool
+) -> None:
+    factories = [_Told(_QNN, [], "nothing here"), _Told(_CUDA, [_device(_CUDA)], "not said"), _Told("A", [])]
+
+    offer = _offer(monkeypatch, *factories, **wishes)
+
+    assert offer.notes == (("a note", "nothing here") if is_told else ("a note",))
+    assert offer.ep_devices == (_device(_CUDA),)
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (ExecutionProviderError("it crashed", ep_name=_QNN), "it crashed"),
+        (ValueError("odd"), f"{_QNN} (openvino) failed to report its devices: ValueError: 'odd'"),
+        (None, f"{_QNN} (openvino) reported 'None' where an EpDevice of its own name and backend belongs"),
+        ([_device(_QNN), 3], f"{_QNN} (openvino) reported '3' where an EpDevice of its own name and backend belongs"),
+        ([_device(_CUDA)], f"{_QNN} (openvino) reported "),
+        ([_device(_QNN, "other")], f"{_QNN} (openvino) reported "),
+        ([EpDevice(ep_name=_QNN, device="cpu", backend="openvino")], f"{_QNN} (openvino) reported "),  # type: ignore[arg-type]
+    ],
+    ids=["its own error", "any error", "nothing", "a number", "another's", "another backend's", "no device"],
+)
+def test_a_factory_that_fails_is_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, answer: object, note: str
+) -> None:
+    offer = _offer(monkeypatch, _Told(_QNN, answer), _Told(_CUDA, (_device(_CUDA),)))
+
+    assert offer.ep_devices == (_device(_CUDA),)
+    assert offer.notes[0] == "a note"
+    assert offer.notes[1].startswith(note)
+
+
+def test_a_machine_is_asked_once_where_that_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[frozenset[str]] = []
+
+    def discover(found: Machine, *, named: frozenset[str]) -> MachineOffer:
+        asked.append(named)
+        return MachineOffer(machine=found, ep_devices=())
+
+    monkeypatch.setattr(machine, "probe", lambda: Machine(os="linux", hardware=(_CPU,)))
+    monkeypatch.setattr(machine, "discover_ep_devices", discover)
+    with asked_once():
+        first = this_machine(ep="a", named=["b"])
+        assert this_machine(named=["a", "b"]) is first
+        assert this_machine() is not first
+    assert asked == [{"a", "b"}, set()]
+    this_machine()
+    this_machine()
+    assert len(asked) == 4
