@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ortpkg.engine import placement_search
 from ortpkg.engine.placement_search import HOST, PlacementProblem, find_cheapest, weigh
 
 #: Two providers: one in the CPU's memory, one far away. A copy costs 10 each way.
@@ -116,7 +117,10 @@ def test_memory_is_used_to_the_last_byte_by_what_is_placed_there(limit: int, pro
     assert found.providers == providers
 
 
-def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in_both() -> None:
+@pytest.mark.parametrize(("most", "is_exact"), [(4, True), (1, False)])
+def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in_both(
+    most: int, is_exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After two nodes the ways are (0, 1): cost 1, 10 bytes; (0, 0): 2, 30 bytes; (1, 1): 3, none, which has to win."""
     problem = PlacementProblem(
         costs=[{0: 0, 1: 2}, {0: 2, 1: 1}, {0: 0}],
@@ -130,9 +134,13 @@ def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in
         crossing_costs=(0, 0),
         limits=(30, None),
     )
+    monkeypatch.setattr(placement_search, "_MOST_OF_A_STATE", most)
     found = find_cheapest(problem)
-    assert found is not None
-    assert found.providers == (1, 1, 0)
+    if is_exact:
+        assert found is not None
+        assert (found.providers, found.is_exact) == ((1, 1, 0), True)
+    else:  # the way was forgotten
+        assert found is None
 
 
 def test_nothing_fits_is_said() -> None:

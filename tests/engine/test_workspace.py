@@ -74,6 +74,20 @@ def test_without_an_arena_blocks_end_with_their_run() -> None:
     assert pool.take(entry) is not workspace
 
 
+def test_cleared_blocks_are_gone_and_their_classes_stay() -> None:
+    pool = pool_of()
+    entries = [pool.add(STATIC_CLASS, PATTERNS), pool.add(SizeClass((1,), (2,)), PATTERNS)]
+    idle = [pool.take(entry) for entry in entries]
+    for entry, workspace in zip(entries, idle, strict=True):
+        pool.give_back(entry, workspace)
+    classes = pool.classes
+
+    pool.clear()
+
+    assert pool.classes == classes
+    assert all(pool.take(entry) is not workspace for entry, workspace in zip(entries, idle, strict=True))
+
+
 def test_class_not_used_for_longest_is_forgotten() -> None:
     pool = pool_of()
     entries = [pool.add(SizeClass((size,), (size,)), PATTERNS) for size in range(MOST_CLASSES)]
