@@ -9,7 +9,10 @@ from ortpkg.engine.partition_costs import operation_count
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_types
 
-SIZES = "float[2,3] x, float[3,5] w, float[5,3] t, float[2,4,8,8] image, float[6,2,3,3] kernel, float[6] bias"
+SIZES = (
+    "float[2,3] x, float[3,5] w, float[5,3] t, float[2,4,8,8] image, "
+    "float[6,2,3,3] kernel, float[4,1,1,1] point, float[6] bias"
+)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,7 @@ SIZES = "float[2,3] x, float[3,5] w, float[5,3] t, float[2,4,8,8] image, float[6
         ("Gemm<transB = 1>(x, t)", "float[2,5]", 2 * 10 * 3),
         ("Gemm<transA = 1>(t, t)", "float[3,3]", 2 * 9 * 5),
         ("Conv<group = 2>(image, kernel)", "float[2,6,6,6]", 2 * 432 * 18),
+        ("Conv<group = 4>(image, point)", "float[2,4,8,8]", 2 * 512),
         ("Conv<group = 2>(image, kernel, bias)", "float[2,6,6,6]", 2 * 432 * 18),
     ],
 )

@@ -57,6 +57,12 @@ def test_room_is_what_the_pattern_laid_out() -> None:
     assert [workspace.has_room(A, nbytes) for nbytes in (0, 1, 256, 257)] == [False, True, True, False]
 
 
+def test_a_pattern_that_states_no_size_has_no_room() -> None:
+    unsized = MemoryPattern(peak_size=64, offsets={A: 0}, sizes={})
+    workspace = Workspace(PLANNED.allocation, MemoryPatternGroup(locations=(DEVICE,), patterns=(unsized,)), allocate)
+    assert not workspace.has_room(A, 1)
+
+
 def test_two_runs_at_a_time_have_two_workspaces_and_the_next_gets_one_back() -> None:
     pool = pool_of()
     entry = pool.add(STATIC_CLASS, PATTERNS)

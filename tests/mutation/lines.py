@@ -60,7 +60,8 @@ class Source:
     def is_ignored(self, start: Position) -> bool:
         """True where next to nothing changes at run time.
 
-        In annotations, ``if TYPE_CHECKING``, ``@dataclass(...)``, and ``compare`` and ``repr`` of its fields.
+        In annotations, ``if TYPE_CHECKING``, ``@dataclass(...)``, ``compare`` and ``repr`` of its fields, and
+        ``strict`` of ``zip``, which holds what cannot be otherwise.
         """
         return any(first <= start < last for first, last in self.ignored)
 
@@ -102,6 +103,8 @@ def _unnoticed(tree: ast.Module) -> Iterator[tuple[ast.stmt | ast.expr, ast.expr
                 yield node, test
             case ast.Call(func=ast.Name(id="field"), keywords=keywords):
                 yield from ((each.value, each.value) for each in keywords if each.arg in {"compare", "repr"})
+            case ast.Call(func=ast.Name(id="zip"), keywords=keywords):
+                yield from ((each.value, each.value) for each in keywords if each.arg == "strict")
             case ast.ClassDef():
                 yield from ((each, each) for each in node.decorator_list if _is_dataclass(each))
 

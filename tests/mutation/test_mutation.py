@@ -64,6 +64,7 @@ class A:
 if TYPE_CHECKING:
     import ast
 B = field(default=1, repr=False)
+C = zip([1], [2], strict=True)
 """
 
 
@@ -114,6 +115,8 @@ def test_what_means_nothing_at_run_time_is_left_alone() -> None:
     assert source.is_ignored((11, 0))
     assert source.is_ignored((13, 26))
     assert not source.is_ignored((13, 18))
+    assert source.is_ignored((14, 25))
+    assert not source.is_ignored((14, 9))
 
 
 @pytest.mark.parametrize(

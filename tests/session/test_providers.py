@@ -227,6 +227,18 @@ def test_an_element_type_of_our_own_providers_is_checked_and_a_shape_only_on_req
             assert run(state, np.ones(2, np.float32)).shape == (2, 1)
 
 
+@pytest.mark.parametrize("given", [np.ones((2, 1), np.float32), np.ones(2)], ids=["rank", "type"])
+def test_what_goes_into_a_partition_is_checked_on_request(given: Any) -> None:
+    options = options_of()
+    options.add_session_config_entry("ortpkg.strict_fused_nodes", "1")
+    model = load_model(model_of("g (float[N] x) => (float[N] y) { y = Exp(x) }"))
+    provider = ExpProvider(lambda _state, _inputs: [np.ones(2, np.float32)])
+    state = create_session_state(model, options, [provider, CPUExecutionProvider()])
+    assert run(state, np.zeros(2, np.float32)).tolist() == [1, 1]
+    with pytest.raises(RunError, match=r"the fused node takes 'x' as float\d\d\[2.*\], declared is tensor\(float\)"):
+        run(state, given)
+
+
 def test_cpu_fallback_can_be_forbidden() -> None:
     options = options_of()
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
