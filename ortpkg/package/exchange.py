@@ -16,7 +16,7 @@ def exchange_names(first: Path, second: Path) -> bool:
     """Whether the two were exchanged; False where the system cannot, with nothing changed."""
     names = os.fsencode(first), os.fsencode(second)
     try:
-        library = ctypes.CDLL(None, use_errno=True)
+        library = ctypes.CDLL(None)
         if hasattr(library, "renameat2"):
             return bool(library.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE) == 0)
         return bool(library.renamex_np(names[0], names[1], _EXCHANGE) == 0)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.errors import Finding, PackageFormatError
+from ortpkg.package import documents
 from ortpkg.package.documents import DocumentLimits, dump_document, parse_document, read_document, read_json
 from ortpkg.package.frozen import freeze
 
@@ -240,3 +241,24 @@ def test_what_is_nested_deeper_is_0_where_that_is_asked_for(text: str, value: An
     limits = DocumentLimits(depth=depth, values=4 if depth == 2 else 8, drops_what_is_deeper=True)
 
     assert read_json(path, document="d.json", limits=limits) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1", 0),
+        ("[]", 1),
+        ('["a"]', 1),
+        ('["a, [b], {c}"]', 1),
+        ("[[1], [2], [[]]]", 6 + 1),
+        ('{"a": {}, "b": [1, 2]}', 1 + 1 + 1 + 1 + 1),
+    ],
+)
+def test_what_a_document_holds_is_counted_as_commas_and_brackets_outside_of_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, count: int
+) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(text)
+    monkeypatch.setattr(documents, "_FEW_VALUES", 0)
+
+    assert documents.read_counted_json(path, document="d.json").value_count == count

@@ -72,3 +72,19 @@ def test_what_the_release_reads_of_a_variant_is_its_model_and_its_constraints(tm
     assert [each.model_path for each in component.variants] == [
         tmp_path / "p/models/c" / each.name / "m.onnx" for each in component.variants
     ]
+
+
+@pytest.mark.parametrize("named", ["m.onnx", "deep", "deep/only.onnx"])
+def test_a_model_file_may_be_the_folder_of_the_only_one(tmp_path: Path, named: str) -> None:
+    tree: Tree = {
+        "manifest.json": {"model_name": "m"},
+        "models/c/metadata.json": {"model_variants": {"v": {"model_file": named}}},
+        "models/c/v/m.onnx": "",
+        "models/c/v/deep/only.onnx": "",
+        "models/c/v/deep/notes.txt": "",
+    }
+    package, _refusals = read_as_1_27(write_tree(tmp_path / "p", tree))
+
+    assert package is not None
+    model = package.components[0].variants[0].model_path
+    assert model == tmp_path / "p/models/c/v" / ("m.onnx" if named == "m.onnx" else "deep/only.onnx")
