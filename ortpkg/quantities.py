@@ -59,7 +59,7 @@ def parse_nbytes(text: str | int, name: str) -> int:
         return text
     amount, unit = _parts(text)
     if amount is None or unit.lower() not in _SIZE_UNITS:
-        raise UsageError(f"{name} is no size: {quoted(text)}; write e.g. 500MB, 2GB or 1.5GiB")
+        raise UsageError(f"{name} is no size: {quoted(text)}; write e.g. 500MB, 2GB or 1.5GiB; a number alone is bytes")
     return int(amount * _SIZE_UNITS[unit.lower()])
 
 
@@ -69,7 +69,9 @@ def parse_duration_s(text: str | float, name: str) -> float:
         return float(text)
     amount, unit = _parts(text)
     if amount is None or unit.lower() not in _DURATION_UNITS:
-        raise UsageError(f"{name} is no duration: {quoted(text)}; write e.g. 5ms, 200us or 1.5s")
+        raise UsageError(
+            f"{name} is no duration: {quoted(text)}; write e.g. 5ms, 200us or 1.5s; a number alone is seconds"
+        )
     return amount * _DURATION_UNITS[unit.lower()]
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.api.wishes import ComparisonWishes, check_wishes
 from ortpkg.ep_names import CPU_EP
 from ortpkg.selection.policies import RELEASE_POLICIES
 from ortpkg.selection.verdict import Selection
+
+if TYPE_CHECKING:
+    from typing import Unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +32,7 @@ class ComparedChoice:
 
 
 def compare_with_releases(
-    package: ModelPackage, component: str | None = None, *, eps: Sequence[str] = (), **wishes: Any
+    package: ModelPackage, component: str | None = None, *, eps: Sequence[str] = (), **wishes: Unpack[ComparisonWishes]
 ) -> tuple[ComparedChoice, ...]:
     """Ours first, then each release's.
 
@@ -42,10 +46,11 @@ def compare_with_releases(
 
     Raises as :meth:`ModelPackage.select` does.
     """
+    check_wishes("compare_with_releases", wishes, ComparisonWishes)
     ours = package.select(component, ep=eps[0] if len(eps) == 1 else None, **wishes)
-    only = {key: value for key, value in wishes.items() if key in {"variant", "profile"}}
+    variant, profile = wishes.get("variant"), wishes.get("profile")
     theirs = [
-        (asked, package.select(component, policy=policy, ep=asked, **only))
+        (asked, package.select(component, policy=policy, ep=asked, variant=variant, profile=profile))
         for policy in RELEASE_POLICIES
         for asked in ([tuple(eps)] if eps else _applications(ours))
     ]

@@ -15,17 +15,28 @@ if TYPE_CHECKING:
     from ortpkg.selection.provider_option_wishes import ProviderOptionWishes
 
 
-class VariantWishes(LimitWishes, total=False):
-    """What a variant is chosen by, but for the backend; :meth:`~ortpkg.ModelPackage.select` explains each."""
+class PlainWishes(LimitWishes, total=False):
+    """What a variant is chosen by, but for EP and backend; :meth:`~ortpkg.ModelPackage.select` explains each."""
 
     device: str | None
-    ep: str | Sequence[str] | None
     policy: str
     variant: str | None
     provider_options: ProviderOptionWishes | None
     check_architecture: bool
     profile: Profile | None
     log: DecisionLog | None
+
+
+class VariantWishes(PlainWishes, total=False):
+    """What a variant is chosen by, but for the backend."""
+
+    ep: str | Sequence[str] | None
+
+
+class ComparisonWishes(PlainWishes, total=False):
+    """What a variant is chosen by, but for the EP."""
+
+    backend: str
 
 
 class SelectionWishes(VariantWishes, total=False):

@@ -35,6 +35,7 @@ from ortpkg.authoring.new_variant import (
 )
 from ortpkg.authoring.removal import files_of_variant, users_of_component
 from ortpkg.authoring.same_content import have_same_files
+from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, ModelError, UnknownComponentError, UsageError, quoted
@@ -43,10 +44,11 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.executor_info import ORT, PATH_SESSION_OPTIONS
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.findings import listed
-from ortpkg.package.frozen import EMPTY
+from ortpkg.package.frozen import EMPTY, freeze
 from ortpkg.package.hashing import Progress
 from ortpkg.package.metadata_format import MANIFEST
 from ortpkg.package.package_info import (
+    VERSION_FACT,
     ComponentInfo,
     PackageFormat,
     PackageInfo,
@@ -77,6 +79,7 @@ class PackageEdits:
         session_options, provider_options: added, or set anew.
         removed_options: session or provider options that go.
         model: a model file or folder that takes the place of the variant's.
+        variant_version: the variant's own version; taken out, it has the package's.
     """
 
     name: str | None = None
@@ -90,11 +93,13 @@ class PackageEdits:
     provider_options: Mapping[str, str] = EMPTY
     removed_options: Sequence[str] = ()
     model: Path | None = None
+    variant_version: str | None = None
 
     @property
     def is_about_variant(self) -> bool:
         """Whether something is to change that ``variant`` has to name."""
-        return bool(self.session_options or self.provider_options or self.removed_options or self.model)
+        has_options = bool(self.session_options or self.provider_options or self.removed_options)
+        return has_options or self.model is not None or self.variant_version is not None
 
 
 def edit(
@@ -108,8 +113,8 @@ def edit(
 ) -> PackageInfo:
     """Changes what a package says of itself, the order of its variants, a variant's options, or its model.
 
-    A variant whose model is replaced keeps its name, its place in the order, its options and its constraints; its
-    recorded facts are those of the new model, and the EP's compatibility string is the new model's own.
+    A variant whose model is replaced keeps its name, its place in the order, its options, its constraints and its
+    own version. Its recorded facts are those of the new model, and so is the EP's compatibility string.
 
     Where the package's own facts and a component's variants change at once, a reader at that moment may see the one new
     and the other old; both are whole.
@@ -142,7 +147,7 @@ def _check_asked_for(edits: PackageEdits) -> None:
     if edits == replace(PackageEdits(), component=edits.component, variant=edits.variant):
         raise UsageError("nothing to change was named")
     if edits.is_about_variant and edits.variant is None:
-        raise UsageError("options and a model belong to a variant: name it")
+        raise UsageError("options, a model and a variant's version belong to a variant: name it")
     if edits.name == "":
         raise UsageError("a package has a name: it cannot be taken out")
     paths = [key for key in (*edits.session_options, *edits.removed_options) if key in PATH_SESSION_OPTIONS]
@@ -238,6 +243,9 @@ class _Edit:
         edits = self._edits
         if edits.model is not None:
             self._replace_model(component, variant, edits.model)
+        elif edits.variant_version is not None:
+            old = self._entry_of(component, variant)
+            self._put(component, variant, replace(old, metadata=self._with_version(old.metadata, old)))
         if edits.session_options or edits.provider_options or edits.removed_options:
             self._set_options(component, variant)
 
@@ -295,21 +303,38 @@ class _Edit:
         self._check_agreement(component, variant, prepared)
         folder = self._free_folder(component, variant.name)
         name = folder.rpartition("/")[2]
-        entry = PackageDescription(self._package, self._package.format).entry
-        old = entry.components[component.name].variants[variant.name]
+        old = self._entry_of(component, variant)
         new = replace(
             old,
             model_file=prepared.entry.model_file,
             constraints=prepared.entry.constraints,
-            metadata=prepared.entry.metadata,
+            metadata=self._with_version(prepared.entry.metadata, old),
             model_id=None if name == variant.name else name,
             directory=None,
         )
-        if self._package.format is not PackageFormat.COMPONENT:
-            inline_variants(self._editor.value(MANIFEST), component.name).pop(variant.name, None)
-        put_variant(self._editor, component, variant.name, new)
+        self._put(component, variant, new)
         self._new_directories = {folder: prepared.files.sources}
         self._removes = files_of_variant(self._package, variant)
+
+    def _entry_of(self, component: ComponentInfo, variant: VariantInfo) -> VariantEntry:
+        entry = PackageDescription(self._package, self._package.format).entry
+        return entry.components[component.name].variants[variant.name]
+
+    def _put(self, component: ComponentInfo, variant: VariantInfo, entry: VariantEntry) -> None:
+        if self._package.format is not PackageFormat.COMPONENT:
+            inline_variants(self._editor.value(MANIFEST), component.name).pop(variant.name, None)
+        put_variant(self._editor, component, variant.name, entry)
+
+    def _with_version(self, metadata: Mapping[str, Any], old: VariantEntry) -> Mapping[str, Any]:
+        """``metadata`` with the version that is asked for; else with the one that the variant had of its own."""
+        wanted = self._edits.variant_version
+        facts = {key: value for key, value in metadata.items() if key != VERSION_FACT}
+        if wanted is None and VERSION_FACT in old.metadata:
+            facts[VERSION_FACT] = old.metadata[VERSION_FACT]
+        elif wanted:
+            facts[VERSION_FACT] = wanted
+        frozen: Mapping[str, Any] = freeze(facts)
+        return frozen
 
     def _free_folder(self, component: ComponentInfo, name: str) -> str:
         """Where the new files go: no live file is overwritten."""

@@ -44,7 +44,12 @@ RepeatOption = Annotated[
 ]
 DurationOption = Annotated[
     float | None,
-    typer.Option("--duration", metavar="T", help="Runs of each for so long: 2s, 500ms.", parser=duration_argument),
+    typer.Option(
+        "--duration",
+        metavar="T",
+        help="Runs of each for so long: 2s, 500ms (alone: seconds).",
+        parser=duration_argument,
+    ),
 ]
 RoundsOption = Annotated[int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)]
 ThreadsOption = Annotated[
@@ -55,7 +60,8 @@ TimeoutOption = Annotated[
     typer.Option(
         "--timeout",
         metavar="T",
-        help="Time after which one child process is ended: 90s, 5min. Less than 120s is held against no variant.",
+        help="Time after which one child process is ended: 90s, 5min; a number alone is seconds. "
+        "Less than 120s is held against no variant.",
         parser=duration_argument,
     ),
 ]
@@ -64,7 +70,8 @@ MemoryLimitOption = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="A child process that holds more is ended: 800MB, 2GiB; default: 90 % of all. Less is held against no "
+        help="A child process that holds more is ended: 800MB, 2GiB, a number alone is bytes; "
+        "default: 90 % of all. Less is held against no "
         "variant.",
         parser=nbytes_argument,
     ),

@@ -60,7 +60,11 @@ def command(
     backend: BackendOption = "auto",
     keep: Annotated[
         str | None,
-        typer.Option("--keep", metavar="SIZE", help="For clear: keep what was used last, up to 500MB, 2GiB, ..."),
+        typer.Option(
+            "--keep",
+            metavar="SIZE",
+            help="For clear: keep what was used last, up to 500MB, 2GiB; a number alone is bytes.",
+        ),
     ] = None,
     trust: TrustOption = False,
     dry_run: DryRunOption = False,

@@ -48,6 +48,9 @@ def command(
             "--variant", metavar="NAME", help="What options and --model are of.", autocompletion=complete_variant
         ),
     ] = None,
+    variant_version: Annotated[
+        _Text, typer.Option("--variant-version", metavar="V", help="The --variant's own; default: the package's.")
+    ] = None,
     session_options: Annotated[
         list[str] | None, typer.Option("--session-option", metavar="KEY=VALUE", help="Set one. Repeatable.")
     ] = None,
@@ -67,7 +70,7 @@ def command(
 ) -> int:
     """Change what a package says of itself, the order of its variants, or a variant's options or model, in its place.
 
-    An empty text ("") takes a version, description or licence out.
+    An empty text ("") takes a version, description or licence out; a variant without a version has the package's.
     """
     output = Output(is_json=as_json)
     edits = PackageEdits(
@@ -82,6 +85,7 @@ def command(
         provider_options=parse_options("--provider-option", provider_options),
         removed_options=tuple(removed_options or ()),
         model=model,
+        variant_version=variant_version,
     )
     with copy_progress() as progress:
         info = edit(

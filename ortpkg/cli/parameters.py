@@ -92,10 +92,14 @@ ProfilesOption = Annotated[
     ),
 ]
 MaxMemoryOption = Annotated[
-    str | None, typer.Option("--max-memory", metavar="SIZE", help="Of what a variant needs: 500MB, 1.5GiB.")
+    str | None,
+    typer.Option(
+        "--max-memory", metavar="SIZE", help="Of what a variant needs: 500MB, 1.5GiB; a number alone is bytes."
+    ),
 ]
 MaxSizeOption = Annotated[
-    str | None, typer.Option("--max-size", metavar="SIZE", help="Of a variant's files: 500MB, 1.5GiB.")
+    str | None,
+    typer.Option("--max-size", metavar="SIZE", help="Of a variant's files: 500MB, 1.5GiB; a number alone is bytes."),
 ]
 MinPrecisionOption = Annotated[
     str | None, typer.Option("--min-precision", metavar="P", help="int4, int8, fp16, bf16, fp32 or fp64.")
@@ -106,7 +110,11 @@ WhereOption = Annotated[
 ]
 MaxLatencyOption = Annotated[
     str | None,
-    typer.Option("--max-latency", metavar="T", help="Of 95% of the runs that ortpkg bench measured here: 5ms."),
+    typer.Option(
+        "--max-latency",
+        metavar="T",
+        help="Of 95% of the runs that ortpkg bench measured here: 5ms; a number alone is seconds.",
+    ),
 ]
 MaxErrorOption = Annotated[
     float | None,
@@ -173,7 +181,12 @@ CompileBackendOption = Annotated[
 ]
 CompileTimeoutOption = Annotated[
     float,
-    typer.Option("--timeout", metavar="T", help="Time that compiling may take: 90s, 30min.", parser=duration_argument),
+    typer.Option(
+        "--timeout",
+        metavar="T",
+        help="Time that compiling may take: 90s, 30min; a number alone is seconds.",
+        parser=duration_argument,
+    ),
 ]
 NameOption = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The package's name; default: that of its directory.")

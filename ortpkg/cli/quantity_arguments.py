@@ -15,7 +15,9 @@ def duration_argument(text: str | float) -> float:
     except UsageError:
         duration_s = 0.0
     if duration_s <= 0:
-        raise typer.BadParameter(f"{quoted(text)} is no duration above 0; write e.g. 5ms, 90s or 10min")
+        raise typer.BadParameter(
+            f"{quoted(text)} is no duration above 0; write e.g. 5ms, 90s or 10min; a number alone is seconds"
+        )
     return duration_s
 
 
@@ -26,5 +28,7 @@ def nbytes_argument(text: str | int) -> int:
     except UsageError:
         nbytes = 0
     if nbytes <= 0:
-        raise typer.BadParameter(f"{quoted(text)} is no size above 0; write e.g. 64kB, 500MB or 1.5GiB")
+        raise typer.BadParameter(
+            f"{quoted(text)} is no size above 0; write e.g. 64kB, 500MB or 1.5GiB; a number alone is bytes"
+        )
     return nbytes

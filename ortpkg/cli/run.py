@@ -72,8 +72,8 @@ TimeoutOption = Annotated[
     typer.Option(
         "--timeout",
         metavar="T",
-        help="Time that running may take, all samples and steps together, and loading a model: 90s, 500ms. "
-        "Default: 10min.",
+        help="Time that running may take, all samples and steps together, and loading a model: 90s, 500ms; "
+        "a number alone is seconds. Default: 10min.",
         parser=duration_argument,
     ),
 ]
@@ -82,7 +82,8 @@ MemoryLimitOption = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        help="Memory that running may take, weights included: 500MB, 1.5GiB. Default: that of the machine.",
+        help="Memory that running may take, weights included: 500MB, 1.5GiB; a number alone is bytes. "
+        "Default: the machine's.",
         parser=nbytes_argument,
     ),
 ]

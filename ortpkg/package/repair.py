@@ -95,8 +95,9 @@ def repair_package(
         report = verify_package(root, progress=progress)
         if not report.package_digest or not report.differences:
             return report
-        (operations or FileOperations()).announce(_planned_repair(report))
         repair = _Repair(root, source, operations or FileOperations(), progress)
+        if operations is not None:
+            operations.announce(repair.planned(report))
         if repair.put_record_right(report):
             report = verify_package(root, progress=progress)
         report = repair.put_files_right(report)
@@ -104,12 +105,6 @@ def repair_package(
             recover(root, operations=operations)  # an interrupted change can be finished now
             report = replace(report, package_digest=(read_digests(root) or PackageDigests()).package_digest)
         return report
-
-
-def _planned_repair(report: VerificationReport) -> PlannedFiles:
-    """What a repair puts right where the copy has it; what is extra stays."""
-    damaged = [each.file for each in report.differences if each.kind is not DifferenceKind.EXTRA]
-    return PlannedFiles(root=report.root, changes=tuple(damaged))
 
 
 def _planned_record(root: Path) -> PlannedFiles:
@@ -183,13 +178,50 @@ class _Repair:
         self._repaired: list[str] = []
         self._not_repaired: list[tuple[str, str]] = []
 
-    def put_record_right(self, report: VerificationReport) -> bool:
-        """Replaces a damaged digests.json by the copy's, where that is provably what it was."""
+    def planned(self, report: VerificationReport) -> PlannedFiles:
+        """What would be written, as far as the copy's own record tells; what is extra stays."""
+        recorded, found = read_digests(self._root) or PackageDigests(), report.differences
+        adds: dict[str, int | None] = {}
+        changes: list[str] = []
+        if self._copy is not None and self._has_right_record(report):
+            changes.append(DIGESTS_FILE)
+            hashed = hash_files({name: self._root / name for name in list_files(self._root)}, progress=self._progress)
+            recorded, found = self._copy, differences(self._copy, tuple(hashed), hashed)
+        for difference in found:
+            entry = recorded.files.get(difference.file)
+            if difference.kind is DifferenceKind.EXTRA or entry is None or _obstacle(self._root, difference.file):
+                continue
+            if not self._is_offered(difference.file, entry.digests):
+                continue
+            if os.path.lexists(self._root / difference.file):
+                changes.append(difference.file)
+            else:
+                adds[difference.file] = entry.nbytes
+        return PlannedFiles(root=self._root, adds=adds, changes=tuple(changes))
+
+    def _has_right_record(self, report: VerificationReport) -> bool:
+        """Whether digests.json is damaged, and the copy's is provably what it was."""
         difference = next((each for each in report.differences if each.file == DIGESTS_FILE), None)
-        if difference is None:
+        if difference is None or self._copy is None:
             return False
         # The stated sum proves the entries; where the sum itself is damaged, the entries prove it.
-        if self._copy is None or self._copy.package_digest not in (difference.expected, report.package_digest):
+        return self._copy.package_digest in (difference.expected, report.package_digest)
+
+    def _is_offered(self, file: str, digests: tuple[str, ...]) -> bool:
+        """Whether the copy says that it has a file of those digests; without a record of its own, one of that name."""
+        if self._copy is not None:
+            return any(set(entry.digests) & set(digests) for entry in self._copy.files.values())
+        try:
+            with self._source.open(file):
+                return True
+        except (OSError, OrtpkgError):
+            return False
+
+    def put_record_right(self, report: VerificationReport) -> bool:
+        """Replaces a damaged digests.json by the copy's, where that is provably what it was."""
+        if all(each.file != DIGESTS_FILE for each in report.differences):
+            return False
+        if self._copy is None or not self._has_right_record(report):
             reason = f"{quoted(self._source.name)} has no {DIGESTS_FILE} of the same package"
             self._not_repaired.append((DIGESTS_FILE, reason))
             return False

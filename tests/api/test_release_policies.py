@@ -184,6 +184,8 @@ def test_choices_are_compared_and_a_tie_of_1_27_agrees_with_nothing(tmp_path: Pa
         ("onnxruntime-1.31", ("AzureExecutionProvider",), "b", True),
     ]
     assert choices[2].selection.unpredictable == ("a", "b")
+    with pytest.raises(TypeError, match=r"compare_with_releases\(\) got an unexpected keyword argument 'ep'"):
+        compare_with_releases(ModelPackage(tmp_path / "p.ortpackage"), ep="cpu")  # type: ignore[call-arg]
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, Severity, UnknownComponentError, UsageError
 from ortpkg.package.digests import check_digests
-from ortpkg.package.package_info import PackageFormat, PackageInfo
+from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
 from ortpkg.package.reader import open_package
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
@@ -48,6 +48,25 @@ def test_states_what_a_package_says_of_itself(package: Path) -> None:
     assert (info.name, info.version, info.description) == ("new", "2.0", "It does.")
     assert info.additional_metadata["license"] == "Apache-2.0"
     assert content_of(package / "models") == models
+
+
+def test_a_variant_has_a_version_of_its_own(package: Path, make_model: ModelMaker) -> None:
+    def versions(info: PackageInfo) -> list[str | None]:
+        return [version_of(variant, info) for variant in info.components[0].variants]
+
+    before = open_package(package)
+    info = changed(package, variant="b", variant_version="1.1")
+    assert versions(info) == ["1", "1.1", "1"]
+    assert [each.name for each in info.components[0].variants] == ["a", "b", "c"]
+    kept = {key: value for key, value in info.components[0].variants[1].metadata.items() if key != "version"}
+    assert kept == before.components[0].variants[1].metadata
+    assert versions(changed(package, version="2")) == ["2", "1.1", "2"]
+    assert versions(changed(package, variant="b", model=make_model("other", producer="other"))) == ["2", "1.1", "2"]
+    assert versions(changed(package, variant="b", variant_version="")) == ["2", "2", "2"]
+    with pytest.raises(AuthoringError, match="says all of this already"):
+        changed(package, variant="b", variant_version="")
+    with pytest.raises(UsageError, match="belong to a variant: name it"):
+        changed(package, variant_version="3")
 
 
 def test_tells_whose_version_changes_with_the_packages(tmp_path: Path, make_model: ModelMaker) -> None:

@@ -31,13 +31,17 @@ def test_sizes(text: str | int, nbytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "0", "0s", "-1s", "5 parsecs", "1e3s", "nan", "inf", "1GB"])
 def test_refuses_what_is_no_duration(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match=r"is no duration above 0; write e\.g\. 5ms, 90s or 10min"):
+    with pytest.raises(
+        typer.BadParameter, match=r"is no duration above 0; write e\.g\. 5ms, 90s or 10min; a number alone is seconds"
+    ):
         duration_argument(text)
 
 
 @pytest.mark.parametrize("text", ["", "much", "0", "0 MB", "-1", "5s", "1e9", "0.1B"])
 def test_refuses_what_is_no_size(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match=r"is no size above 0; write e\.g\. 64kB, 500MB or 1\.5GiB"):
+    with pytest.raises(
+        typer.BadParameter, match=r"is no size above 0; write e\.g\. 64kB, 500MB or 1\.5GiB; a number alone is bytes"
+    ):
         nbytes_argument(text)
 
 

@@ -186,7 +186,7 @@ def test_limits_choose_and_explain(ortpkg: RunCommand) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--max-size", "big"], "max-size is no size: 'big'; write e.g. 500MB"),
+        (["--max-size", "big"], "max-size is no size: 'big'; write e.g. 500MB, 2GB or 1.5GiB; a number alone is bytes"),
         (["--max-memory", "-1"], "max-memory is no size"),
         (["--max-latency", "soon"], "max-latency is no duration"),
         (["--min-precision", "fp17"], "did you mean 'fp1"),

@@ -11,6 +11,8 @@ from ortpkg.errors import AuthoringError
 from ortpkg.package.digests import PackageDigests, PendingChange, compute_digests, dump_digests
 from ortpkg.package.file_operations import FileOperations
 from ortpkg.package.hashing import hash_bytes
+from ortpkg.package.planned_files import PlannedFiles
+from ortpkg.package.rehearsal import rehearse
 from ortpkg.package.repair import DirectorySource, record_digests, repair_package
 from ortpkg.package.verification import VerificationReport, verify_package
 from tests.package.failing_operations import FailingOperations, Killed, content_of
@@ -47,6 +49,30 @@ def bad(good: Path) -> Path:
     (root / "models/m/metadata.json").write_bytes(b"[]\n")
     shutil.rmtree(root / "models/m/a")
     return root
+
+
+def foretold(root: Path, other: Path) -> PlannedFiles:
+    found = rehearse(lambda operations: repair(root, other, operations))
+    assert found is not None
+    return found
+
+
+def test_a_rehearsal_names_what_would_be_written_and_nothing_else(bad: Path, good: Path) -> None:
+    planned = foretold(bad, good)
+    assert planned.changes == ("models/m/metadata.json",)
+    missing = ("models/m/a/model.onnx", "models/m/a/weights.bin")
+    assert dict(planned.adds) == {name: len(FILES[name]) for name in missing}
+    (bad / "digests.json").write_text((bad / "digests.json").read_text().replace("weights.bin", "weights.bim"))
+    assert foretold(bad, good).changes == ("digests.json", "models/m/metadata.json")
+    assert set(foretold(bad, good).adds) == set(planned.adds)
+
+
+def test_a_rehearsal_leaves_out_what_the_copy_does_not_have(bad: Path, good: Path) -> None:
+    (bad / "extra.json").write_text("{}")
+    (good / "models/m/a/weights.bin").unlink()
+    (good / "digests.json").unlink()
+    planned = foretold(bad, good)
+    assert (planned.changes, set(planned.adds)) == (("models/m/metadata.json",), {"models/m/a/model.onnx"})
 
 
 def repair(root: Path, other: Path, operations: FileOperations | None = None) -> VerificationReport:
