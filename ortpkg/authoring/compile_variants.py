@@ -21,6 +21,7 @@ from ortpkg.authoring.package_plan import check_intact
 from ortpkg.authoring.sample_tolerances import samples_with_copied_tolerances
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_folder_of
+from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UnknownComponentError, UsageError, quoted
 from ortpkg.names import did_you_mean
@@ -33,6 +34,7 @@ from ortpkg.package.package_lock import lock_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.recovery import recover
 from ortpkg.package.transaction import PackageChange, commit_change, is_committed
+from ortpkg.providers.ep_library_target import precision_options
 from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest, compile_models
 
 #: What the metadata of a compiled variant says of its own files; the rest is what its source's says.
@@ -262,11 +264,19 @@ def _compile_group(
             ep=wishes.ep,
             device=model.device or wishes.device,
             session_options=session_options,
-            provider_options=dict(wishes.provider_options),
+            provider_options=_options_of_variant(wishes, model.device),
         )
         (prepared,) = prepare_variants([wanted], notify)
         found.append((model, _with_facts_of_source(prepared, target)))
     return found
+
+
+def _options_of_variant(wishes: CompileWishes, device: str) -> dict[str, str]:
+    """The caller's, and what asks onnxruntime's OpenVINO for float32, which no context can."""
+    own = dict(wishes.provider_options)
+    if not wishes.for_onnxruntime or device != DeviceType.CPU:
+        return own
+    return {**precision_options(resolve_ep_name(wishes.ep), own), **own}
 
 
 def _job(target: _Target, folder: Path, *, is_grouped: bool) -> CompileJob:

@@ -448,8 +448,10 @@ def test_a_variant_for_onnxruntime_has_the_string_of_its_provider_and_runs_here(
     del machine
     assert run_command_line(["compile", str(package), "--ep", "openvino", "--for", "onnxruntime", "--name", "ov"]) == 0
     opened = ortpkg.ModelPackage(package)
-    constraints = opened.component().variant("ov").constraints  # type: ignore[union-attr]
-    assert json.loads(constraints.ep_compatibility_info or "")["ovep_compat_ver"] == "1.0"
+    variant = opened.component().variant("ov")
+    assert variant is not None
+    assert json.loads(variant.constraints.ep_compatibility_info or "")["ovep_compat_ver"] == "1.0"
+    assert variant.provider_options == {"load_config": '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'}
     assert opened.best_variant().name == "ov"
     np.testing.assert_allclose(opened.best_variant().create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
 
