@@ -19,6 +19,7 @@ EMBEDDED_CONTRIB_OPERATORS: frozenset[str] = frozenset(
         "GroupQueryAttention",
         "MatMulIntegerToFloat",
         "MatMulNBits",
+        "MoE",
         "MultiHeadAttention",
         "NGramRepeatBlock",
         "NhwcMaxPool",
@@ -32,12 +33,14 @@ EMBEDDED_CONTRIB_OPERATORS: frozenset[str] = frozenset(
         "QLinearMul",
         "QLinearSigmoid",
         "QLinearSoftmax",
+        "QMoE",
         "QuantizeLinear",
         "QuickGelu",
         "RotaryEmbedding",
         "SimplifiedLayerNormalization",
         "SkipLayerNormalization",
         "SkipSimplifiedLayerNormalization",
+        "SparseAttention",
         "SparseToDenseMatMul",
     }
 )
