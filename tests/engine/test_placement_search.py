@@ -117,11 +117,19 @@ def test_memory_is_used_to_the_last_byte_by_what_is_placed_there(limit: int, pro
     assert found.providers == providers
 
 
-@pytest.mark.parametrize(("most", "is_exact"), [(4, True), (1, False)])
+@pytest.mark.parametrize(
+    ("limit", "most", "expected"),
+    [
+        (30, 4, ((1, 1, 0), True)),
+        (30, 1, None),  # the only way was forgotten
+        (59, 4, ((0, 1, 0), True)),
+        (59, 1, ((0, 1, 0), False)),
+    ],
+)
 def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in_both(
-    most: int, is_exact: bool, monkeypatch: pytest.MonkeyPatch
+    limit: int, most: int, expected: tuple[tuple[int, ...], bool] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After two nodes the ways are (0, 1): cost 1, 10 bytes; (0, 0): 2, 30 bytes; (1, 1): 3, none, which has to win."""
+    """After two nodes the ways are (0, 1): cost 1, 10 bytes; (0, 0): 2, 30 bytes; (1, 1): 3, none."""
     problem = PlacementProblem(
         costs=[{0: 0, 1: 2}, {0: 2, 1: 1}, {0: 0}],
         reads=[[], [], []],
@@ -132,15 +140,11 @@ def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in
         constants=[[(0, 10)], [(1, 20)], [(2, 30)]],
         memory_of=(1, 0),
         crossing_costs=(0, 0),
-        limits=(30, None),
+        limits=(limit, None),
     )
     monkeypatch.setattr(placement_search, "_MOST_OF_A_STATE", most)
     found = find_cheapest(problem)
-    if is_exact:
-        assert found is not None
-        assert (found.providers, found.is_exact) == ((1, 1, 0), True)
-    else:  # the way was forgotten
-        assert found is None
+    assert (found and (found.providers, found.is_exact)) == expected
 
 
 def test_nothing_fits_is_said() -> None:
