@@ -302,3 +302,20 @@ def test_only_variants_before_the_winner_that_lack_an_operator_are_said_to_be_pa
     (warning,) = [each for each in found.warnings if "is passed over" in each]
     assert warning.startswith("variant 'custom' is passed over on CPUExecutionProvider (embedded)")
     assert "OPERATOR_NOT_AVAILABLE: its model needs operator 'acme.ops:Thing'" in warning
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_of_many_variants_that_are_passed_over_the_first_three_are_named(
+    machines: Any, make_variant: Any, select: Any, count: int
+) -> None:
+    custom = ModelOperators(operators=(("acme.ops", "Thing"),))
+    evidence = OperatorEvidence(
+        needs=lambda variant: NOTHING if variant.name == "plain" else custom,
+        support=lambda _device, needed: OperatorSupport(missing=needed),
+    )
+    names = [*(f"custom{number}" for number in range(count)), "plain"]
+
+    found = select(machines["bare"], [make_variant(name) for name in names], operators=evidence)
+
+    named = [each.split("'")[1] for each in found.warnings if "is passed over" in each]
+    assert named == ["custom0", "custom1", "custom2"]
