@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ortpkg.engine.pending import Pending, PendingValue, begun
 from ortpkg.errors import EpContextError, InvalidGraphError, quoted
 from ortpkg.graph.ep_context import is_ep_context
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.isolation.run_watch import run_watched
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.providers.execution_provider import NodeComputeInfo
@@ -74,13 +76,15 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
         if is_strict:
             _check_inputs(body, inputs)
         handed = getattr(context, "handed", ())
-        returned = begun(kernel.compute_info.compute(state, inputs, context))
+        call = partial(kernel.compute_info.compute, state, inputs, context)
         if foreign is None:
+            returned = begun(call())
             return returned.then(checked) if isinstance(returned, Pending) else checked(returned)
 
         def taken(results: Sequence[Any]) -> Value:
             return foreign.taken(checked(results), inputs, handed)
 
+        returned = begun(run_watched(_TimeOf(context), call, _cannot_be_stopped) if context.is_watched else call())
         return returned.then(taken) if isinstance(returned, Pending) else taken(returned)
 
     def checked(returned: Sequence[Any]) -> tuple[Value, ...]:
@@ -96,6 +100,19 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
         return outputs
 
     return compute
+
+
+class _TimeOf:
+    """The time limit of a run, and its caller's wish to end it; memory is counted where the engine hands it out."""
+
+    def __init__(self, context: OpKernelContext) -> None:
+        self.check_cancelled = context.check_cancelled
+
+    def check_allocation(self, nbytes: int) -> None: ...
+
+
+def _cannot_be_stopped() -> None:
+    """A plug-in ends when it wants to; what the program does then is its own affair (``run_watch.last_resort``)."""
 
 
 def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) -> Compute:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -14,8 +15,10 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.errors import ExecutionProviderError, RunError
+from ortpkg.engine.run_control import RunControl
+from ortpkg.errors import ExecutionProviderError, LimitExceededError, RunError
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.isolation import run_watch
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.compiled_partition import CompiledPartition
@@ -157,6 +160,27 @@ def test_what_compute_raises_is_told_so_that_it_says_something(raised: BaseExcep
 
     with pytest.raises(RunError, match=f"failed: {told}$"):
         run(state_of(Odd(compute)), X)
+
+
+def test_a_result_that_comes_after_the_time_limit_is_none_and_a_program_may_end_itself_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As ``ortpkg run --no-isolate`` does: nothing else ends code of others in this process."""
+    monkeypatch.setattr(run_watch, "_GRACE_S", 0.05)
+    ended = threading.Event()
+
+    def compute(x: Any) -> list[Any]:
+        assert ended.wait(30)
+        return [x + 1, x + 2]
+
+    state = state_of(Odd(compute))
+    with (
+        run_watch.last_resort(lambda _error: ended.set()),
+        pytest.raises(LimitExceededError, match=r"passed its time limit of 0\.1 s"),
+    ):
+        state.executable.run([X], (), RunControl(timeout_s=0.1))
+    assert ended.is_set()
+    np.testing.assert_array_equal(state.executable.run([X], (), RunControl(timeout_s=30))[0], X + 1)
 
 
 def test_what_a_future_brings_is_held_against_the_same() -> None:
