@@ -24,7 +24,7 @@ help:
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
-	@echo "make fuzz         random models against the engine, in child processes (FUZZ=\"--seed 7 --minutes 60 --op Resize\")"
+	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
 	@echo "make mutants      small changes of changed lines that no test notices (MUTANTS=\"--since main --room engine --sample 60\")"
 	@echo "make format       format the code; make docs: write the generated documents anew; make clean"
 

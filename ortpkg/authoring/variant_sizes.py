@@ -85,6 +85,6 @@ def _sizes(paths: list[Path]) -> dict[Path, int]:
     for path in paths:
         try:
             found[path.resolve()] = path.lstat().st_size
-        except OSError:
+        except (OSError, RuntimeError):  # the latter: a loop of links
             continue
     return found

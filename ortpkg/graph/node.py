@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
 
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.graph.types import ElementType
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Node:
 
     def __str__(self) -> str:
         domain = f"{self.domain}:" if self.domain else ""
-        return f"{domain}{self.op_type} node {quoted(self.name)}"
+        return f"{unquoted(domain + self.op_type)} node {quoted(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)

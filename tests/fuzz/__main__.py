@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz [--seed N] [--minutes M] [--op OP] [--jobs J]``: attacks the engine, prints what broke.
+"""``python -m tests.fuzz [--seed N] [--minutes M] [--kind KIND] [--op OP] [--jobs J]``: attacks, prints what broke.
 
 Each batch of seeds runs in a child process, so a crash is a finding like any other. Ends with 1 where there is one.
 """
@@ -10,6 +10,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.fuzz.child import KINDS
 from tests.fuzz.driver import Finding, attack_seeds
 
 _BATCH = 500
@@ -21,27 +22,33 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=0, help="stop after so many; 0: when the time is up")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--op", default="", help="only this operator")
+    parser.add_argument("--kind", default="", choices=("", *KINDS), help="only these; left out: each in turn")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     deadline = time.monotonic() + 60 * arguments.minutes
     last = arguments.seed + arguments.cases if arguments.cases else sys.maxsize
 
-    def batch(first: int) -> list[Finding]:
+    kinds = [arguments.kind] if arguments.kind else ["models"] if arguments.op else list(KINDS)
+
+    def batch(work: tuple[str, int]) -> list[Finding]:
+        kind, first = work
         if time.monotonic() > deadline or first >= last:
             return []
-        return attack_seeds(range(first, min(first + _BATCH, last)), arguments.op, deadline=deadline)
+        seeds = range(first, min(first + _BATCH, last))
+        return attack_seeds(seeds, arguments.op, kind=kind, deadline=deadline)
 
     found = 0
     first = arguments.seed
     with ThreadPoolExecutor(arguments.jobs) as threads:
         while time.monotonic() < deadline and first < last:
-            starts = [first + number * _BATCH for number in range(arguments.jobs)]
+            works = [(kind, first + number * _BATCH) for number in range(arguments.jobs) for kind in kinds]
             first += arguments.jobs * _BATCH
-            for findings in threads.map(batch, starts):
+            for (kind, _), findings in zip(works, threads.map(batch, works), strict=True):
                 for finding in findings:
                     found += 1
-                    print(f"seed {finding.seed}: {finding.problem}\n", flush=True)
-    print(f"seeds {arguments.seed} to {min(first, last)}: {found} findings")
+                    print(f"{kind}, seed {finding.seed}: {finding.problem}\n", flush=True)
+    count = (min(first, last) - arguments.seed) * len(kinds)
+    print(f"{count} cases at most ({', '.join(kinds)}; seeds {arguments.seed} to {min(first, last)}): {found} findings")
     return 1 if found else 0
 
 

@@ -16,21 +16,27 @@ _MOST_STDERR_CHARACTERS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the model of a seed does that no model may do: a crash, a hang, an untyped error, too much memory."""
+    """What the case of a seed does that none may do: a crash, a hang, an untyped error, too much memory."""
 
     seed: int
     problem: str
 
 
-def attack_seeds(seeds: Sequence[int], op_type: str = "", *, deadline: float | None = None) -> list[Finding]:
-    """All findings of the models of ``seeds``; of operator ``op_type``, where one is named.
+def attack_seeds(
+    seeds: Sequence[int], op_type: str = "", *, kind: str = "models", deadline: float | None = None
+) -> list[Finding]:
+    """All findings of ``seeds``.
 
-    ``deadline``, on ``time.monotonic``'s clock, ends it before the next child.
+    Args:
+        seeds: of the cases.
+        op_type: of random models, only those of that operator.
+        kind: what is attacked, see ``child.KINDS``.
+        deadline: on ``time.monotonic``'s clock; ends it before the next child.
     """
     findings: list[Finding] = []
     left = list(seeds)
     while left and (deadline is None or time.monotonic() < deadline):
-        found, reached, crash = _run_child(left, op_type)
+        found, reached, crash = _run_child(left, kind, op_type)
         findings += found
         if crash is None:
             break
@@ -39,9 +45,9 @@ def attack_seeds(seeds: Sequence[int], op_type: str = "", *, deadline: float | N
     return findings
 
 
-def _run_child(seeds: Sequence[int], op_type: str) -> tuple[list[Finding], int, str | None]:
+def _run_child(seeds: Sequence[int], kind: str, op_type: str) -> tuple[list[Finding], int, str | None]:
     """Findings of one child, the last seed it began, and how it died; None where it reached the end."""
-    command = [sys.executable, "-m", "tests.fuzz.child", op_type]
+    command = [sys.executable, "-m", "tests.fuzz.child", kind, op_type]
     root = Path(__file__).resolve().parents[2]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
         child = subprocess.run(
