@@ -242,10 +242,7 @@ class ModelPackage:
         offer, machine = offer_for(chosen, eps, profile, sizes)
         if policy in RELEASE_POLICIES:
             if device is not None or check_architecture or provider_options or checked != NO_LIMITS:
-                raise UsageError(
-                    f"policy {policy} goes by execution providers alone: it takes no device, architecture, options of "
-                    f"providers or limits"
-                )
+                raise _more_than_eps(policy)
             return self._select_as_release(chosen, policy, offer, eps, machine, log)
         if len(eps) > 1:
             raise UsageError(f"policy {policy} takes one execution provider, not {len(eps)}")
@@ -376,6 +373,13 @@ class ModelPackage:
 
     def __repr__(self) -> str:
         return f"ModelPackage({str(self.root)!r})"
+
+
+def _more_than_eps(policy: str) -> UsageError:
+    return UsageError(
+        f"policy {policy} goes by execution providers alone: it takes no device, architecture, options of providers or "
+        f"limits"
+    )
 
 
 def _only_variant(component: ComponentInfo, name: str) -> ComponentInfo:
