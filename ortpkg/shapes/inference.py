@@ -197,7 +197,7 @@ class _Inference:
         except ShapeError as error:
             _log.info("shapes of %s: %s", node, quoted(error))
             return {}
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # Wrong ranks, counts and attributes that a function did not expect: a run says what is wrong with them.
             _log.warning("shapes of %s are left open: %s: %s", node, type(error).__name__, quoted(error))
             return {}
