@@ -88,6 +88,8 @@ def test_why_a_provider_cannot_use_a_device() -> None:
     details = ortpkg.get_hardware_device_ep_incompatibility_details("CPUExecutionProvider", cpu)
     assert details == {"reasons_bitmask": 0, "notes": None, "error_code": 0}
     other = ortpkg.OrtHardwareDevice(HardwareDevice(type=DeviceType.NPU, name="somebody else's"))
+    assert (cpu == other, cpu == cpu.hardware) == (False, False)
+    assert cpu == ortpkg.OrtHardwareDevice(cpu.hardware)
     details = ortpkg.get_hardware_device_ep_incompatibility_details("CPUExecutionProvider", other)
     assert details["reasons_bitmask"] == ortpkg.OrtDeviceEpIncompatibilityReason.DEVICE_INCOMPATIBLE
     with pytest.raises(UnknownExecutionProviderError):
