@@ -76,7 +76,7 @@ class NodeComputeInfo:
     ``compute(state, inputs, context)`` takes one value per input of the fused node and returns one per output; it may
     be called from several threads at once. What it returns is the engine's from then on: no memory that a later call
     writes to. Where ``context.is_watched``, a long computation calls ``context.check_cancelled()`` now and then, or has
-    it called for it (``providers/run_watch.py``).
+    it called for it (``isolation/run_watch.py``).
 
     Attributes:
         is_async: ``compute`` may return a ``concurrent.futures.Future`` of its outputs, and other nodes run until they
