@@ -15,6 +15,7 @@ import pytest
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.errors import CompileError, EpContextError, KernelNotFoundError, StatusCode
 from ortpkg.graph.graph import Node
+from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
 from ortpkg.providers import first_load
 from ortpkg.providers.compiled_partition import CompiledPartition
@@ -29,7 +30,10 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.isolated_model import IsolatedLibrary
+from ortpkg.providers.mapped_context import map_context
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.session.options import SessionOptions
+from ortpkg.session.session_state import create_session_state
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import FakeCompiler, run, state_of
 
@@ -575,6 +579,23 @@ def test_a_model_with_contexts_of_onnxruntimes_own_passes_through_whole(
     assert options.get_session_config_entry("ep.context_file_path") == str(path)
     assert [each.op_types for each in state.partitions] == [("EPContext", "Exp")]
     np.testing.assert_array_equal(run(state, X)[0], X)
+
+
+@pytest.mark.parametrize("content", [b"", b"A context", b"a context"], ids=["empty", "before ours", "after ours"])
+def test_a_judged_context_is_onnxruntimes_whatever_it_begins_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["QNNExecutionProvider", CPU_EP])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", _OrtSession)
+    monkeypatch.setattr(first_load, "_load", lambda *_: "")
+    path, file = _foreign_model(tmp_path), tmp_path / "qnn.bin"
+    file.write_bytes(content)
+    chosen = find_factory("QNNExecutionProvider", backend=BRIDGE).create([], {})
+    state = create_session_state(
+        load_model(path), SessionOptions(), [chosen], judged_contexts={file: map_context(file)}
+    )
+    assert [each.op_types for each in state.partitions] == [("EPContext", "Exp")]
 
 
 def test_a_context_that_crashes_onnxruntime_crashes_a_child_process_and_not_this_one(

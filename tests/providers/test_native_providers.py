@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
+from ortpkg.providers.ep_libraries import EpLibrary
+from ortpkg.providers.ep_library_target import EpLibraryTarget
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, FusedNode, GraphViewer
 from ortpkg.providers.isolated_model import IsolatedLibrary
+from ortpkg.providers.native_library import NativeModel
 from ortpkg.providers.native_model import native_model
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import Ports
@@ -352,3 +356,36 @@ def test_a_release_of_onnxruntime_that_tells_no_placement_is_said_to() -> None:
     (place,) = model.get_placement()
     assert (place.ep_name, place.node_count) == ("CUDAExecutionProvider", None)
     assert "does not tell which of them its CPU provider runs" in place.reason
+
+
+def test_what_a_wheels_provider_compiles_for_a_context_has_everything_inside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from ortpkg.providers import onnxruntime_library
+
+    class Compiler:
+        """Stands for onnxruntime's: what does not go into the model goes into a file beside it."""
+
+        def __init__(self, _options: Any, source: bytes, *, embed_compiled_data_into_model: bool, flags: Any) -> None:
+            assert flags == onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
+            self._made = source + (b" with its context" if embed_compiled_data_into_model else b" that names a file")
+
+        def compile_to_bytes(self) -> bytes:
+            return self._made
+
+    library = EpLibrary(ep_name="AcmeExecutionProvider", distribution="acme", version="1", path=str(tmp_path / "a.so"))
+    target = EpLibraryTarget(
+        library=library,
+        ep_devices=tuple(onnxruntime.get_ep_devices()[:1]),
+        options={},
+        device="CPU",
+        architecture="unknown",
+    )
+    monkeypatch.setattr(onnxruntime, "ModelCompiler", Compiler)
+    monkeypatch.setattr(onnxruntime_library, "ep_library_of", lambda _name: library)
+    monkeypatch.setattr(onnxruntime_library, "ep_library_target", lambda *_: target)
+    acme = onnxruntime_library.OnnxRuntimeLibrary(library.ep_name)
+    compiled = onnxruntime_library._OnnxRuntimeModel(_OrtSession([]), ("x",), ("y",), library.ep_name)
+    parts = acme.export_model(compiled, NativeModel(data=b"a model", inputs=("x",), outputs=("y",)))
+    assert parts["model"] == b"a model with its context"

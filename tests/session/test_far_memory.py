@@ -348,6 +348,19 @@ def test_memory_that_the_cpu_reads_is_shared_and_still_gives_the_provider_its_in
     assert all(block.ctypes.data % 4096 == 0 for block in provider.allocator.blocks)
 
 
+@pytest.mark.requirement("D08")
+def test_memory_that_the_cpu_reads_is_not_copied_to_beside_one_that_it_cannot_read() -> None:
+    far, pinned = FarDevice("Far:0"), PinnedProvider()
+    providers = [FarKernelProvider("FarExecutionProvider", far, "Neg"), pinned, CPUExecutionProvider()]
+    text = "g (float[2,3] x) => (float[2,3] y) { a = Neg(x)  b = Tanh(a)  y = Exp(b) }"
+    state = create_session_state(load_model(model_of(text)), options_of(), providers)
+    (y,) = state.executable.run([X], (), RunControl())
+    np.testing.assert_allclose(y, np.exp(np.tanh(-X)), rtol=1e-6)
+    copied = [step.op_type for step in state.executable.plan.steps if step.op_type not in {"Neg", "Tanh", "Exp"}]
+    assert copied == ["MemcpyFromHost", "MemcpyToHost"]
+    assert (far.to_device, far.to_host) == ([24], [24])
+
+
 def faulty(result: Any) -> SessionState:
     provider = FarCompilingProvider("OneExecutionProvider", FarDevice("One:0"), "Neg", result=result)
     text = "g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  b = Neg(a)  y = Mul(b, a) }"

@@ -84,6 +84,10 @@ def test_it_computes_and_says_of_itself_what_a_session_here_says() -> None:
         binding.bind_output("y")
         session.run_with_iobinding(binding)
         np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], 1 - X * X)
+        target = ortpkg.OrtValue.ortvalue_from_numpy(np.zeros_like(X))
+        binding.bind_ortvalue_output("y", target)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(target.numpy(), 1 - X * X)
         with pytest.raises(InvalidFeedError, match="rank 2"):
             session.run(None, {"x": np.ones((2, 2), np.float32)})
     with pytest.raises(SessionError, match="the session is closed"):

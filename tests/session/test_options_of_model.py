@@ -91,6 +91,15 @@ def test_the_error_names_what_is_wrong_and_who_asks() -> None:
 
 
 @pytest.mark.usefixtures("asked")
+def test_the_text_may_be_as_long_as_the_error_says_and_no_longer() -> None:
+    text = json.dumps({"session_options": {"intra_op_num_threads": 2}})
+    session = ortpkg.InferenceSession(model_with(text.ljust(65_536)), providers=CPU)
+    assert session.get_session_options().intra_op_num_threads == 2
+    with pytest.raises(InvalidSessionOptionError, match="no JSON of at most 65536 characters"):
+        ortpkg.InferenceSession(model_with(text.ljust(65_537)), providers=CPU)
+
+
+@pytest.mark.usefixtures("asked")
 def test_models_of_strangers_are_not_asked() -> None:
     with ortpkg.InferenceSession(model_with({"session_options": ALL}), providers=CPU, is_confined=True) as session:
         assert options_of(session) == [0, 0, 0, 99, 0]
