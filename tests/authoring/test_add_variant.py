@@ -157,7 +157,7 @@ def test_flags_win_over_the_model_and_the_contradiction_is_said(package: Path, m
 
 @pytest.mark.parametrize(
     ("info", "message"),
-    [("x" * (1 << 20) + "y", "a string has more than 1048576 characters"), ("\udc80", "surrogates not allowed")],
+    [("x" * (1 << 20) + "y", "a string has more than 1048576 characters"), ("\udc80", "is not well-formed Unicode")],
     ids=["too long", "no text"],
 )
 def test_refuses_what_would_make_a_document_unreadable(

@@ -23,7 +23,7 @@ def packed(tmp_path: Path) -> Path:
 
 
 def test_a_bare_model_runs_on_random_inputs(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> None:
-    words = ("run", model(), "--random", "--dim", "N=4", "--backend", "embedded", "-o")
+    words = ("run", model(), "--random", "--dim", "N=4", "--backend", "embedded", "--overwrite", "-o")
     for seed in ("0", "0", "1"):
         assert ortpkg(*words, tmp_path / f"{seed}.npz", "--seed", seed).code == 0
     first, other = (arrays_in(tmp_path / name)["y"] for name in ("0.npz", "1.npz"))

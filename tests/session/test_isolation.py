@@ -166,8 +166,9 @@ def test_a_model_that_unfolds_while_it_loads_is_ended() -> None:
 
 
 def test_a_model_that_takes_too_long_to_load_is_ended() -> None:
-    with pytest.raises(LimitExceededError, match=r"loading the model passed the time limit of 0\.001 s"):
-        isolated(MLP, "onnxruntime", timeout_s=0.001)
+    # On a busy machine the limit may be passed while the model is read here, before a child has it.
+    with pytest.raises(LimitExceededError, match=r"(loading the model|making the session) passed .* limit of 0\.02 s"):
+        isolated(MLP, "onnxruntime", timeout_s=0.02)
 
 
 def end_child_of(session: InferenceSession, how: signal.Signals) -> None:
