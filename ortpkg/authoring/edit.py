@@ -148,6 +148,11 @@ def _check_asked_for(edits: PackageEdits) -> None:
         raise UsageError("nothing to change was named")
     if edits.is_about_variant and edits.variant is None:
         raise UsageError("options, a model and a variant's version belong to a variant: name it")
+    if edits.variant is not None and not edits.is_about_variant:
+        raise UsageError(
+            f"variant {quoted(edits.variant)} is named, but nothing of it is to change: its own version is"
+            " variant_version (--variant-version)"
+        )
     if edits.name == "":
         raise UsageError("a package has a name: it cannot be taken out")
     paths = [key for key in (*edits.session_options, *edits.removed_options) if key in PATH_SESSION_OPTIONS]

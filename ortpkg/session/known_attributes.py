@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.errors import quoted
+from ortpkg.session.onnxruntime_enums import NamedNumber
 
 _INT32 = range(-(1 << 31), 1 << 31)
 
@@ -40,7 +41,7 @@ class KnownAttributesOnly:
 
 
 def _flag(value: Any) -> bool:
-    if value is not None and not hasattr(type(value), "__bool__"):
+    if isinstance(value, NamedNumber) or (value is not None and not hasattr(type(value), "__bool__")):
         raise TypeError
     try:
         return bool(value)
@@ -83,13 +84,14 @@ def _of_kind(kind: type, name: str, value: Any) -> Any:
     try:
         return read(value)
     except TypeError:
-        said = quoted(value) if isinstance(value, int) else f"a {type(value).__name__}"
+        is_number = isinstance(value, int) and not isinstance(value, NamedNumber)
+        said = quoted(value) if is_number else f"a {type(value).__name__}"
         raise TypeError(f"{name} is {expected}, not {said}") from None
 
 
 def _member(kind: type[IntEnum], value: Any) -> IntEnum:
-    """The member that ``value`` is, or is the number of."""
-    if isinstance(value, bool):
+    """The member that ``value`` is, or is the number of; a member of another enumeration is neither."""
+    if isinstance(value, bool) or (isinstance(value, NamedNumber) and not isinstance(value, kind)):
         raise TypeError
     try:
         return kind(operator.index(value))

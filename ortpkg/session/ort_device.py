@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.session.onnxruntime_enums import OrtDeviceMemoryType, OrtDeviceVendorId, OrtMemoryInfoDeviceType
@@ -45,7 +46,10 @@ class OrtDevice:
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int | OrtDeviceVendorId = -1) -> OrtDevice:
-        """The device of that name ("cpu", "cuda", "gpu", ...). UsageError for another name."""
+        """The device of that name ("cpu", "cuda", "gpu", ...). UsageError for another name, TypeError for no name."""
+        given: tuple[Any, Any] = (ort_device_name, device_id)
+        if not isinstance(given[0], str) or not isinstance(given[1], int):
+            raise TypeError("a device is made of a name and a number")
         if ort_device_name not in _NAMED:
             raise UsageError(f"there is no device {quoted(ort_device_name)}; there are {', '.join(_NAMED)}")
         kind, vendor = _NAMED[ort_device_name]

@@ -171,6 +171,7 @@ def test_everything_is_one_change(package: Path, make_model: ModelMaker) -> None
         ({}, UsageError, "nothing to change was named"),
         ({"variant": "a"}, UsageError, "nothing to change was named"),
         ({"session_options": {"session.log_id": "x"}}, UsageError, "belong to a variant: name it"),
+        ({"variant": "a", "version": "2"}, UsageError, "variant 'a' is named, but nothing of it is to change"),
         ({"name": ""}, UsageError, "it cannot be taken out"),
         ({"order": ["a", "a"]}, UsageError, "names a variant twice"),
         ({"order": ["d"]}, UnknownComponentError, "no variant 'd'"),

@@ -84,12 +84,16 @@ def test_a_missing_input_is_told_at_once_and_in_the_same_words(ort: Any, start: 
         ("execution_mode", "ORT_PARALLEL"),
         ("graph_optimization_level", "all"),
         ("log_severity_level", "x"),
+        ("execution_mode", "GraphOptimizationLevel.ORT_ENABLE_BASIC"),
+        ("execution_order", "ExecutionMode.ORT_PARALLEL"),
+        ("enable_mem_pattern", "ExecutionMode.ORT_SEQUENTIAL"),
     ],
 )
 @pytest.mark.parametrize("ort", LIBRARIES)
 def test_options_refuse_values_of_another_kind(ort: Any, name: str, value: Any) -> None:
+    enumeration, _, member = str(value).partition(".")
     with pytest.raises(TypeError):
-        setattr(ort.SessionOptions(), name, value)
+        setattr(ort.SessionOptions(), name, getattr(getattr(ort, enumeration), member) if member else value)
 
 
 @pytest.mark.parametrize("ort", LIBRARIES)

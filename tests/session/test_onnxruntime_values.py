@@ -185,6 +185,13 @@ def test_a_device_has_onnxruntimes_numbers(name: str) -> None:
         assert numbers(ortpkg, 0x8086) == numbers(onnxruntime, 0x8086)
 
 
+@pytest.mark.parametrize("arguments", [(1, 0), ("cpu", "0"), ("cpu", None)])
+@pytest.mark.parametrize("ort", LIBRARIES)
+def test_a_device_is_made_of_a_name_and_a_number(ort: Any, arguments: tuple[Any, Any]) -> None:
+    with pytest.raises(TypeError):
+        ort.OrtDevice.make(*arguments)
+
+
 def test_a_native_device_has_onnxruntimes_numbers() -> None:
     for native in NATIVE.values():
         device = native.OrtDevice(native.OrtDevice.gpu(), native.OrtDevice.default_memory(), 0x10DE, 3)
