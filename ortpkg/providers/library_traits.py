@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
+from ortpkg.providers.openvino_faults import openvino_fault
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
 
 #: Element types that numpy has by itself, so that they cross the border to a library without conversion.
@@ -34,6 +36,11 @@ _VERSION = re.compile(r"-\d+$")
 Operator = tuple[str, str]
 
 
+def _no_fault(graph: Graph, node: Node) -> str:
+    del graph, node
+    return ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryTraits:
     """A native library, as far as its provider must know it.
@@ -46,6 +53,7 @@ class LibraryTraits:
         takes_patches: whether contexts of another release with the same major and minor version load.
         operator_lists: in its messages: a list of operators that it lacks, as group ``names``, separated by commas.
         operators: in its messages: one such operator, as groups ``domain`` and ``name``.
+        fault: what it gets wrong of a node that it takes; "" where nothing is known.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
@@ -55,6 +63,7 @@ class LibraryTraits:
     takes_patches: bool = False
     operator_lists: tuple[re.Pattern[str], ...] = ()
     operators: tuple[re.Pattern[str], ...] = ()
+    fault: Callable[[Graph, Node], str] = _no_fault
 
     def unapplied(self, settings: SessionSettings, *, device: str = "") -> tuple[str, ...]:
         """Names of what the settings say and the library does not obey on that device."""
@@ -81,6 +90,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
         values_of_device={"CPU": frozenset({"intra_op_num_threads"})},
         # "No conversion rule found for operations: acme.Frobnicate, Unique, Det-21": with the opset's version, or not
         operator_lists=(re.compile(r"No conversion rule found for operations: (?P<names>[\w.\-]+(?:, [\w.\-]+)*)"),),
+        fault=openvino_fault,
     ),
     "onnxruntime": LibraryTraits(
         border_types=NUMERIC_TYPES | {ElementType.STRING},

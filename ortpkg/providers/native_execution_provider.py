@@ -124,12 +124,24 @@ class NativeExecutionProvider(CompilingProvider):
         viewer: GraphViewer,
         types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002 - the library looks for itself
     ) -> Collection[int]:
-        """All nodes but those of operators that the library lacks, and those that would bring foreign values in."""
+        """All nodes but those of operators that the library lacks, and those that would bring foreign values in.
+
+        Nor those that it would take and get wrong.
+        """
         self._library.opened()
-        candidates = {node.index for node in viewer.nodes if operator_of(node) not in self._unknown}
+        candidates = {
+            node.index
+            for node in viewer.nodes
+            if operator_of(node) not in self._unknown and not self._has_fault(viewer.graph, node)
+        }
         while foreign := self._foreign_border(viewer, candidates):
             candidates -= foreign
         return candidates
+
+    def _has_fault(self, graph: Graph, node: Node) -> bool:
+        if fault := self._library.traits.fault(graph, node):
+            self._refuse(fault)
+        return bool(fault)
 
     def claim_subgraphs(self, viewer: GraphViewer, supported: Collection[int]) -> list[ComputeCapability | None]:
         claims: list[ComputeCapability | None] = []
