@@ -1,4 +1,4 @@
-"""Environment variables that say yes or no."""
+"""Environment variables that say yes or no, or name a folder."""
 
 from __future__ import annotations
 
@@ -26,3 +26,16 @@ def flag_variable(name: str) -> bool:
     if stated is None:
         raise UsageError(f"{name} is {quoted(text)}; 1 or 0 was expected")
     return stated
+
+
+def unusable_folder(name: str) -> str:
+    """Why nothing can be kept in the folder that a variable names; "" where it can be, or the variable says nothing."""
+    folder = os.environ.get(name)
+    if not folder:
+        return ""
+    existing = os.path.abspath(folder)  # noqa: PTH100 - a Path raises over what is no path, and takes longer
+    while not os.path.lexists(existing) and existing != os.path.dirname(existing):  # noqa: PTH120
+        existing = os.path.dirname(existing)  # noqa: PTH120
+    if not os.path.isdir(existing):  # noqa: PTH112
+        return f"{name} is {quoted(folder)}, and {quoted(existing)} is no folder"
+    return "" if os.access(existing, os.W_OK | os.X_OK) else f"{name} is {quoted(folder)}, which may not be written"

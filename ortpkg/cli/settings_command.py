@@ -28,6 +28,7 @@ from ortpkg.names import did_you_mean
 from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE
 from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.providers.plugins import installed_plugins
+from ortpkg.selection.machine import verify_emulated_names
 from ortpkg.selection.wishes import backend_named, ep_named
 from ortpkg.variables import flag_variable
 
@@ -94,12 +95,12 @@ def _verify_variables() -> None:
         from ortpkg.session.default_providers import stated_ep_names  # numpy and onnx: only where somebody says it
 
         stated_ep_names()
-    for name in (_PROVIDERS_VARIABLE, EMULATED_DEVICES_VARIABLE):
-        for ep in filter(None, map(str.strip, os.environ.get(name, "").split(","))):
-            try:
-                ep_named(ep, all_known_names())
-            except UsageError as error:
-                raise UsageError(f"{name}: {error}") from error
+    verify_emulated_names()
+    for ep in filter(None, map(str.strip, os.environ.get(_PROVIDERS_VARIABLE, "").split(","))):
+        try:
+            ep_named(ep, all_known_names())
+        except UsageError as error:
+            raise UsageError(f"{_PROVIDERS_VARIABLE}: {error}") from error
 
 
 def _as_json(name: str, settings: Settings) -> dict[str, Any]:

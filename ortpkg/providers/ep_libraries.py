@@ -122,8 +122,12 @@ def ep_library_of(ep_name: str) -> EpLibrary | None:
 
 def is_emulation_asked_for(ep_name: str) -> bool:
     """Whether ``ORTPKG_EMULATED_DEVICES`` names the execution provider (aliases are understood)."""
-    names = os.environ.get(EMULATED_DEVICES_VARIABLE, "").split(",")
-    return ep_name in {resolve_ep_name(name.strip()) for name in names if name.strip()}
+    return ep_name in map(resolve_ep_name, emulated_names())
+
+
+def emulated_names() -> list[str]:
+    """What ``ORTPKG_EMULATED_DEVICES`` names, as it does."""
+    return list(filter(None, map(str.strip, os.environ.get(EMULATED_DEVICES_VARIABLE, "").split(","))))
 
 
 def emulation_note(library: EpLibrary, emulation: Emulation) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -11,16 +12,24 @@ from typing import TYPE_CHECKING
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
-from ortpkg.ep_names import CPU_EP, resolve_ep_name
-from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.ep_names import CPU_EP, is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.graph.operator_scan import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.ep_registry import available_factories, installed_factory
+from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE, emulated_names
+from ortpkg.providers.ep_registry import all_known_names, available_factories, installed_factory
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.providers.operator_support import OperatorSupport, support_of_absent
+from ortpkg.variables import unusable_folder
 
 if TYPE_CHECKING:
     from ortpkg.devices.profiles import MachineProfile
+
+_log = logging.getLogger(__name__)
+
+#: Name folders in which something is kept from one command to the next.
+_FOLDER_VARIABLES = ("ORTPKG_CACHE_DIR", "ORTPKG_STATE_DIR")
+_told: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +106,12 @@ def asked_once() -> Iterator[None]:
 
 
 def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:
-    """Probes this machine and asks the factories; see :func:`discover_ep_devices`."""
+    """Probes this machine and asks the factories; see :func:`discover_ep_devices`.
+
+    Raises UsageError where ``ORTPKG_EMULATED_DEVICES`` names what is no execution provider.
+    """
+    verify_emulated_names()
+    _tell_of_folders()
     kept = _kept_offers.get()
     wanted = frozenset({*named, *([ep] if ep else [])})
     if kept is None or wanted not in kept:
@@ -106,6 +120,25 @@ def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> Machi
             return offer
         kept[wanted] = offer
     return kept[wanted]
+
+
+def verify_emulated_names() -> None:
+    """UsageError where ``ORTPKG_EMULATED_DEVICES`` names what is no execution provider."""
+    for text in emulated_names():
+        name, known = resolve_ep_name(text), tuple(sorted(all_known_names()))
+        if not is_known_ep(name) and name not in known:
+            suggestion = suggest_ep_name(text, known)
+            hint = f"; did you mean {suggestion!r}?" if suggestion else f"; known are: {', '.join(known)}"
+            raise UsageError(f"{EMULATED_DEVICES_VARIABLE}: there is no execution provider {quoted(text)}{hint}")
+
+
+def _tell_of_folders() -> None:
+    """Warns, once per process, of folders of the environment that cannot be used: everything works without them."""
+    for name in _FOLDER_VARIABLES:
+        reason = unusable_folder(name)
+        if reason and reason not in _told:
+            _told.add(reason)
+            _log.warning("%s: nothing is kept there", reason)
 
 
 def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:

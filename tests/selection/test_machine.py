@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, UsageError
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers import ep_registry, onnxruntime_factory
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
@@ -209,3 +210,22 @@ def test_a_machine_is_asked_once_where_that_is_wanted(monkeypatch: pytest.Monkey
     this_machine()
     this_machine()
     assert len(asked) == 4
+
+
+def test_an_emulated_device_of_an_unknown_provider_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORTPKG_EMULATED_DEVICES", "qnn, foo")
+    with pytest.raises(UsageError, match=r"ORTPKG_EMULATED_DEVICES: .* 'foo'.*; known are: CPUExecutionProvider, "):
+        this_machine()
+
+
+@pytest.mark.parametrize("variable", ["ORTPKG_CACHE_DIR", "ORTPKG_STATE_DIR"])
+def test_a_folder_of_the_environment_that_cannot_be_made_is_told_once(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv(variable, str(file / "folder"))
+    this_machine()
+    this_machine()
+    (told,) = [each for each in caplog.messages if variable in each]
+    assert told == f"{variable} is '{file}/folder', and '{file}' is no folder: nothing is kept there"
