@@ -6,7 +6,7 @@ Tensors are numpy arrays (or numpy scalars), OrtValues, or lists of what numpy m
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,15 @@ from ortpkg.graph.types import (
     numpy_dtype,
 )
 from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.kernels.polling import poll_run, polled
 from ortpkg.session.node_args import NodeArg
 from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.sparse_tensor import SparseTensor
 
 _MOST_NAMES_SHOWN = 10
 _LEFT_OUT = object()
+#: Of so many texts a run asks once whether it is to end.
+_TEXTS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,8 @@ class FeedCheck:
         self._optional = optional
         self._plain = _plain_inputs(inputs)
 
-    def __call__(self, feeds: Mapping[str, Any]) -> list[Value]:
-        """As :func:`check_feeds`."""
+    def __call__(self, feeds: Mapping[str, Any], check: Callable[[], None]) -> list[Value]:
+        """As :func:`check_feeds`; ``check`` raises where the run is to end, and is asked while that takes long."""
         if type(feeds) is dict and len(feeds) == len(self._plain):
             values: list[Value] = []
             for each in self._plain:
@@ -72,7 +75,8 @@ class FeedCheck:
                 values.append(value)
             else:
                 return values
-        return check_feeds(feeds, self._inputs, self._optional)
+        with polled(check):
+            return check_feeds(feeds, self._inputs, self._optional)
 
 
 def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...]:
@@ -267,21 +271,36 @@ def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
 
 def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
-    if array.dtype.kind == "V" and array.dtype.names is None:  # bytes of one length, NULs at their ends included
-        array = np.array([each.tobytes() for each in array.flat], object).reshape(array.shape)
-        array = np.frompyfunc(lambda each: each.decode("utf-8"), 1, 1)(array)
-    if array.dtype.kind not in "USO":
+    is_bytes = array.dtype.kind == "V" and array.dtype.names is None  # of one length, NULs at their ends included
+    if array.dtype.kind not in "USO" and not is_bytes:
         raise _wrong(name, str(declared), f"numpy {array.dtype}")
-    if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8")
-    array = array.astype(object)  # a copy
-    for place, element in enumerate(array.flat):
-        if isinstance(element, int | float | np.generic):
-            array.flat[place] = str(element)
-        elif not isinstance(element, str):
-            raise _wrong(name, str(declared), f"an element of type {type(element).__name__}")
     _check_shape(name, declared, array)
-    return array
+    texts = np.empty(array.shape, object)
+    given, made = array.reshape(-1), texts.reshape(-1)
+    for start in range(0, given.size, _TEXTS_AT_ONCE):
+        poll_run()
+        block = slice(start, start + _TEXTS_AT_ONCE)
+        made[block] = [_checked_text(name, declared, each) for each in _elements(given[block])]
+    return texts
+
+
+def _elements(texts: Tensor) -> list[Any]:
+    """As Python's objects, those of bytes as text."""
+    if texts.dtype.kind == "V":
+        return [each.tobytes().decode("utf-8") for each in texts]
+    found: list[Any] = (np.char.decode(texts, "utf-8") if texts.dtype.kind == "S" else texts).tolist()
+    return found
+
+
+def _checked_text(name: str, declared: TensorType, element: Any) -> str:
+    """The text; numbers as they are written."""
+    if type(element) is str:
+        return element
+    if isinstance(element, int | float | np.generic):
+        return str(element)
+    if not isinstance(element, str):
+        raise _wrong(name, str(declared), f"an element of type {type(element).__name__}")
+    return element
 
 
 def _check_shape(name: str, declared: TensorType, array: Tensor) -> None:

@@ -210,8 +210,8 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     ) -> list[Value]:
         if run_options is not None and (adapters := _adapters_of(run_options)):
             input_feed = fed_with_adapters(input_feed, adapters)
-        feeds = self._check_feeds(input_feed)
         control = self._run_control(run_options)
+        feeds = self._check_feeds(input_feed, control.check)
         if self._direct is not None and (self._is_native or not targets):
             if self._is_native:
                 found = self._direct.run(feeds, control, positions)

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import ExitCode, InvalidFeedError, StatusCode
+from ortpkg.errors import ExitCode, InvalidFeedError, LimitExceededError, StatusCode
+from ortpkg.session.feeds import FeedCheck
 from tests.session.conftest import session_of
 
 TEXT = """g (float[N,2] image, int64[2] sizes, string[M] names) => (float[N,2] y, int64[2] z, string[M] n)
@@ -78,3 +79,19 @@ def test_name_with_control_characters_is_escaped() -> None:
     with session_of(TEXT) as session, pytest.raises(InvalidFeedError) as caught:
         session.run(None, GOOD | {"\x1b[31mred": 1})
     assert "\x1b" not in str(caught.value)
+
+
+def test_a_run_ends_while_millions_of_texts_are_checked() -> None:
+    asked: list[int] = []
+
+    def check() -> None:
+        asked.append(0)
+        if len(asked) == 3:
+            raise LimitExceededError("the time is up", limit="time")
+
+    with session_of("g (string[M] names) => (string[M] n) { n = Identity(names) }") as session:
+        feed_check = FeedCheck(session.get_inputs(), ())
+        with pytest.raises(LimitExceededError, match="the time is up"):
+            feed_check({"names": np.full(1_000_000, "a", object)}, check)
+
+    assert len(asked) == 3
