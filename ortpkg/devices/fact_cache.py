@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any
 
 _SCHEMA_VERSION = 1
 _MOST_BYTES = 1 << 20
+#: A temporary file of this age was left by a process that was killed: a fact is written in an instant.
+_OLD_S = 600.0
 
 Key = Mapping[str, object]
 
@@ -48,7 +51,10 @@ def read_fact(kind: str, key: Key) -> Any:
 
 
 def write_fact(kind: str, key: Key, value: Any) -> None:
-    """Stores a JSON value for ``key`` in one step. Where the directory cannot be written, nothing is stored."""
+    """Stores a JSON value for ``key`` in one step. Where the directory cannot be written, nothing is stored.
+
+    Clears what processes that were killed meanwhile have left.
+    """
     import tempfile  # takes longer to load than a fact to read
 
     path = _fact_path(kind, key)
@@ -63,6 +69,16 @@ def write_fact(kind: str, key: Key, value: Any) -> None:
     except OSError:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+    _clear_left(path.parent)
+
+
+def _clear_left(directory: Path) -> None:
+    try:
+        for left in directory.glob(".*.json.*"):
+            if time.time() - left.stat().st_mtime > _OLD_S:
+                left.unlink(missing_ok=True)
+    except OSError:  # another process clears it, or the directory is gone
+        return
 
 
 def prune_facts(kind: str, *, keep: int) -> None:

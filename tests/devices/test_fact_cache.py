@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,23 @@ def test_a_written_fact_leaves_no_temporary_file(directory: Path) -> None:
 
     assert [path.suffix for path in directory.rglob("*") if path.is_file()] == [".json"]
     assert read_fact("kind", {"a": 1}) == "new"
+
+
+def test_what_killed_processes_left_is_cleared_and_what_others_write_now_is_not(directory: Path) -> None:
+    write_fact("kind", {"a": 1}, "value")
+    (fact,) = directory.rglob("*.json")
+    left, written_now = fact.with_name(f".{fact.name}.left"), fact.with_name(f".{fact.name}.now")
+    for temporary in (left, written_now):
+        temporary.write_text("{", encoding="utf-8")
+    long_ago = time.time() - 3600
+    for path in (left, fact):
+        os.utime(path, (long_ago, long_ago))
+
+    write_fact("other", {"a": 1}, "value")
+
+    assert not left.exists()
+    assert written_now.exists()
+    assert read_fact("kind", {"a": 1}) == "value"
 
 
 @pytest.mark.parametrize(
