@@ -186,7 +186,7 @@ def create_execution_plan(
         values=values,
         inputs=_indices(values, graph.inputs),
         outputs=_indices(values, graph.outputs),
-        initializers=_indices(values, (name for name in graph.initializers if name not in graph.inputs)),
+        initializers=_indices(values, (name for name in graph.initializers if not graph.is_input(name))),
         outer_values=_indices(values, outer),
         locations=tuple(_near_their_readers(steps, locations, graph, values)),
         may_cross=crossing,
@@ -224,9 +224,10 @@ def _near_their_readers(
         made = (index for slot, index in enumerate(step.outputs) if index != ABSENT and slot not in aliased)
         if step.kernel.uses_output_buffer:
             movable.update(index for index in made if not graph.is_output(values.name_of(index)))
+        taken = frozenset(step.inputs)
         for index in (*step.inputs, *step.implicit_inputs):
             if index != ABSENT:
-                readers.setdefault(index, set()).add(step.device if index in step.inputs else CPU_DEVICE)
+                readers.setdefault(index, set()).add(step.device if index in taken else CPU_DEVICE)
     for index in sorted(movable):
         (reader, *others) = readers.get(index, {CPU_DEVICE})
         if not others and reader != CPU_DEVICE and reader.is_host_accessible and locations[index].is_host_accessible:

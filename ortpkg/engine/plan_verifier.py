@@ -8,7 +8,9 @@ shape (``alias`` of the kernel), and an output written over an input that dies a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, NodeStep
@@ -26,6 +28,67 @@ class _Range:
 
     def shares_bytes_with(self, other: _Range) -> bool:
         return self.memory == other.memory and self.start < other.stop and other.start < self.stop
+
+
+@dataclass(slots=True)
+class _Extents:
+    """The ranges of one memory in which live values lie: those apart from each other in order, others beside them.
+
+    What a planner makes lies apart or in the same place, so that a search looks at what it finds only.
+    """
+
+    starts: list[int] = field(default_factory=list)
+    stops: list[int] = field(default_factory=list)
+    beside: list[tuple[int, int]] = field(default_factory=list)
+
+    def overlapping(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """All that share bytes with the range from ``start`` to ``stop``."""
+        first, last = bisect_right(self.stops, start), bisect_left(self.starts, stop)
+        found = list(zip(self.starts[first:last], self.stops[first:last], strict=True))
+        return [*found, *(extent for extent in self.beside if extent[0] < stop and start < extent[1])]
+
+    def add(self, start: int, stop: int) -> None:
+        position = bisect_right(self.stops, start)
+        if stop <= start or bisect_left(self.starts, stop) > position:
+            self.beside.append((start, stop))
+        else:
+            self.starts.insert(position, start)
+            self.stops.insert(position, stop)
+
+    def remove(self, start: int, stop: int) -> None:
+        position = bisect_left(self.starts, start)
+        if self.starts[position : position + 1] == [start] and self.stops[position] == stop:
+            del self.starts[position], self.stops[position]
+        else:
+            self.beside.remove((start, stop))
+
+
+class _LiveValues:
+    """The values that are still needed, found by the bytes that they lie in."""
+
+    def __init__(self) -> None:
+        self._values: dict[_Range, dict[int, None]] = {}
+        self._extents: dict[object, _Extents] = {}
+
+    def add(self, index: int, lies: _Range) -> None:
+        """Adds a value. Several may lie in the same range."""
+        if lies not in self._values:
+            self._extents.setdefault(lies.memory, _Extents()).add(lies.start, lies.stop)
+        self._values.setdefault(lies, {})[index] = None
+
+    def remove(self, index: int, lies: _Range) -> None:
+        """Takes a value away that was added with that range."""
+        values = self._values[lies]
+        del values[index]
+        if not values:
+            del self._values[lies]
+            self._extents[lies.memory].remove(lies.start, lies.stop)
+
+    def sharing_bytes_with(self, born: _Range) -> Iterator[int]:
+        """Every value of which some byte lies in ``born``."""
+        extents = self._extents.get(born.memory)
+        for start, stop in [] if extents is None else extents.overlapping(born.start, born.stop):
+            yield from self._values[_Range(born.memory, start, stop)]
 
 
 def verify_plan(plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None = None) -> None:
@@ -55,10 +118,13 @@ class _Verifier:
     def verify(self) -> None:
         self._verify_pattern_bounds()
         self._verify_interface()
-        live: dict[int, _Range] = {}
+        live = _LiveValues()
         known = {*self._plan.inputs, *self._plan.initializers, *self._plan.outer_values}
         for index in known:
-            live[index] = self._range_of(index)
+            live.add(index, self._range_of(index))
+        ending: dict[float, list[int]] = {}
+        for index, last in self._last_use.items():
+            ending.setdefault(last, []).append(index)
         for number, step in enumerate(self._plan.steps):
             self._verify_uses(number, step, known)
             self._verify_memories(number, step)
@@ -69,9 +135,10 @@ class _Verifier:
                     raise self._error(index, f"is produced a second time, at step {number}")
                 known.add(index)
                 self._verify_birth(number, step, slot, index, live)
-                live[index] = self._range_of(index)
+                live.add(index, self._range_of(index))
             self._verify_releases(number)
-            live = {index: extent for index, extent in live.items() if self._last_use[index] > number}
+            for index in ending.get(number, ()):
+                live.remove(index, self._range_of(index))
         self._verify_buffer_releases()
 
     def _verify_uses(self, number: int, step: NodeStep, known: set[int]) -> None:
@@ -102,13 +169,11 @@ class _Verifier:
                     index, f"lies in memory {quoted(lies.name)}, but is read at step {number} in {quoted(reads.name)}"
                 )
 
-    def _verify_birth(self, number: int, step: NodeStep, slot: int, index: int, live: dict[int, _Range]) -> None:
+    def _verify_birth(self, number: int, step: NodeStep, slot: int, index: int, live: _LiveValues) -> None:
         """Nothing that is still needed may share bytes with a value that is written now."""
         born = self._range_of(index)
         aliased = {step.inputs[i] for i, o in step.kernel.alias if o == slot and i < len(step.inputs)} - {ABSENT}
-        for other, extent in live.items():
-            if not born.shares_bytes_with(extent):
-                continue
+        for other in live.sharing_bytes_with(born):
             if any(self._bytes_of(other) == self._bytes_of(source) for source in aliased):
                 self._same_bytes[index] = self._bytes_of(other)
             elif not self._is_overwritten_in_place(number, step, slot, other, born):

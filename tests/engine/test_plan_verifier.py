@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ortpkg.engine import plan_verifier
 from ortpkg.engine.allocation_planner import AllocKind, ProgramCounter
 from ortpkg.engine.execution_plan import OrtDevice
 from ortpkg.engine.memory_pattern import Buffer, MemoryPattern, MemoryPatternGroup, least_possible_peak
@@ -189,3 +190,21 @@ def test_finds_a_value_in_a_buffer_of_another_memory() -> None:
     assert planned.buffer("c") == "a"
     other = OrtDevice("Other:0", 64, is_host_accessible=False)
     assert_unsafe(changed(planned, "c", location=other), "'c' lies in the buffer of 'a', which is in another memory")
+
+
+def test_a_value_is_held_against_what_shares_its_memory_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, asked = 200, 0
+    names = [f"v{number}" for number in range(count)]
+    lines = [f"{name} = Conv(x)" for name in names]
+    planned = Planned("\n".join([*lines, f"y = Sum({', '.join(names)})"]))
+    real = plan_verifier._Range.shares_bytes_with
+
+    def counted(one: Any, other: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return real(one, other)
+
+    monkeypatch.setattr(plan_verifier._Range, "shares_bytes_with", counted)
+    verify_plan(planned.plan, planned.allocation)
+
+    assert asked <= 10 * count
