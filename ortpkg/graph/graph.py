@@ -281,6 +281,20 @@ class Graph:
         node.outputs = tuple(outputs)
         self._add_outputs(node)
 
+    def rename_output(self, node: Node, old: str, new: str) -> None:
+        """Names one output of ``node`` anew. InvalidGraphError, and nothing changed, where ``new`` is made already.
+
+        Nothing is asked of its other outputs: there may be thousands, each of which gets a new name.
+        """
+        if new in self._producers or new in self.initializers or new in self._inputs:
+            raise InvalidGraphError(f"{node}: its output {quoted(new)} already has a producer", node_name=node.name)
+        self.known_order = None
+        slot = node.outputs.index(old)
+        node.outputs = (*node.outputs[:slot], new, *node.outputs[slot + 1 :])
+        del self._producers[old]
+        self._producers[new] = node.index
+        self._take((new,))
+
     def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
         """Gives ``node`` all its attributes anew; for what sub-graphs use, see :meth:`set_implicit_inputs`."""
         node.attributes = dict(attributes)

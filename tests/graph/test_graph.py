@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -165,3 +167,43 @@ def test_sub_graphs_share_the_imports_of_the_model() -> None:
     graph.opset_imports["com.microsoft"] = 1
 
     assert inner.opset_imports == {"": 21, "com.microsoft": 1}
+
+
+class CountedNames(dict[str, int]):
+    """Counts what is asked of it."""
+
+    count = 0
+
+    def __getitem__(self, name: str) -> int:
+        self.count += 1
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.count += 1
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.count += 1
+        return super().get(name, default)
+
+
+def test_new_names_for_the_many_outputs_of_one_node_cost_one_look_each() -> None:
+    graph, count = Graph(), 300
+    node = graph.add_node("Split", ["x"], [f"a{number}" for number in range(count)])
+    graph._producers = names = CountedNames(graph._producers)
+    for number in range(count):
+        graph.rename_output(node, f"a{number}", f"b{number}")
+
+    assert names.count <= 5 * count
+    assert node.outputs == tuple(f"b{number}" for number in range(count))
+    assert graph.producer_of("b7") is node
+    assert graph.producer_of("a7") is None
+
+
+def test_an_output_cannot_take_the_name_of_another() -> None:
+    graph = Graph()
+    node = graph.add_node("Split", ["x"], ["a", "b"])
+
+    with pytest.raises(InvalidGraphError, match="its output 'b' already has a producer"):
+        graph.rename_output(node, "a", "b")
+    assert node.outputs == ("a", "b")

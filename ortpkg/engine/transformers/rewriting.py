@@ -29,7 +29,7 @@ def bypass_node(graph: Graph, node: Node, slot: int = 0) -> bool:
     if producer is None or graph.is_output(source):
         return False
     graph.remove_node(node)
-    graph.set_node_outputs(producer, [output if name == source else name for name in producer.outputs])
+    graph.rename_output(producer, source, output)
     graph.replace_all_uses(source, output)
     graph.types.pop(source, None)
     return True
