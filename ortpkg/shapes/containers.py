@@ -104,7 +104,8 @@ def sequence_map(context: ShapeContext) -> None:
     """The body sees one element of each sequence, and other inputs whole."""
     given = [context.known(slot) for slot in range(len(context.node.inputs))]
     inputs = [each.element if isinstance(each, KnownSequence) else each for each in given]
-    for slot, made in enumerate(context.infer_subgraph(context.attribute("body"), inputs)):
+    body = context.attribute("body")
+    for slot, made in enumerate([] if body is None else context.infer_subgraph(body, inputs)):
         context.make_sequence(slot, made.without_elements() if isinstance(made, KnownTensor) else made)
 
 

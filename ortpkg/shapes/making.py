@@ -10,6 +10,8 @@ from ortpkg.shapes.expressions import Size, floor_divide, is_at_least, larger, p
 from ortpkg.shapes.knowledge import MOST_ELEMENTS
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, constant_knowledge, infers
 
+_BATCH_AND_CHANNELS = 2
+
 
 @infers("Pad")
 def pad(context: ShapeContext) -> None:
@@ -137,8 +139,8 @@ def col2im(context: ShapeContext) -> None:
         if image is None
         else [context.new_size() if size is None else size for size in image]
     )
-    if shape is None:
-        context.make(0, (*context.new_sizes(2), *spatial))
+    if shape is None or len(shape) < _BATCH_AND_CHANNELS:  # a run says what is wrong with these
+        context.make(0, (*context.new_sizes(_BATCH_AND_CHANNELS), *spatial))
         return
     channels: Size = context.new_size()
     if block is not None and 0 not in block:

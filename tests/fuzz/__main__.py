@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.fuzz.child import KINDS
-from tests.fuzz.driver import Finding, attack_seeds
+from tests.fuzz.driver import Attack, attack_seeds
 
 _BATCH = 500
 
@@ -30,25 +30,23 @@ def main() -> int:
 
     kinds = [arguments.kind] if arguments.kind else ["models"] if arguments.op else list(KINDS)
 
-    def batch(work: tuple[str, int]) -> list[Finding]:
+    def batch(work: tuple[str, int]) -> Attack:
         kind, first = work
-        if time.monotonic() > deadline or first >= last:
-            return []
         seeds = range(first, min(first + _BATCH, last))
-        return attack_seeds(seeds, arguments.op, kind=kind, deadline=deadline)
+        return attack_seeds(seeds, arguments.op, kind=kind, budget_s=deadline - time.monotonic())
 
-    found = 0
+    found = count = 0
     first = arguments.seed
     with ThreadPoolExecutor(arguments.jobs) as threads:
         while time.monotonic() < deadline and first < last:
             works = [(kind, first + number * _BATCH) for number in range(arguments.jobs) for kind in kinds]
             first += arguments.jobs * _BATCH
-            for (kind, _), findings in zip(works, threads.map(batch, works), strict=True):
-                for finding in findings:
+            for (kind, _), attack in zip(works, threads.map(batch, works), strict=True):
+                count += attack.count
+                for finding in attack.findings:
                     found += 1
                     print(f"{kind}, seed {finding.seed}: {finding.problem}\n", flush=True)
-    count = (min(first, last) - arguments.seed) * len(kinds)
-    print(f"{count} cases at most ({', '.join(kinds)}; seeds {arguments.seed} to {min(first, last)}): {found} findings")
+    print(f"{count} cases ({', '.join(kinds)}; seeds {arguments.seed} to {min(first, last)}): {found} findings")
     return 1 if found else 0
 
 

@@ -1,6 +1,7 @@
-"""Attacks ortpkg with seeds in a process of its own: ``python -m tests.fuzz.child KIND OP``, seeds on standard input.
+"""Attacks ortpkg with seeds in a process of its own: ``python -m tests.fuzz.child KIND OP UNTIL LEAST``.
 
-``KIND`` is one of :data:`KINDS`; ``OP`` may be empty, for any.
+``KIND`` is one of :data:`KINDS`; ``OP`` may be empty, for any. The seeds come on standard input; after the first
+``LEAST`` none is begun when it is later than ``UNTIL``, on ``time.time``'s clock.
 
 Prints one line of JSON per finding, and the seed it is at, flushed, so that whoever
 started it knows what killed it.
@@ -17,6 +18,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,36 +27,42 @@ from ortpkg.errors import OrtpkgError
 from ortpkg.graph.types import ElementType, SequenceType, TensorType, numpy_dtype
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
+from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_model
-from tests.fuzz.packages import attack_document, attack_fault, remove_packages
+from tests.fuzz.packages import attack_document, attack_fault
 from tests.fuzz.random_models import random_feeds, random_model
 
 #: A case that takes longer hangs: a run may take TIMEOUT_S, and stops between nodes.
-HANG_S = 20
+HANG_S = float(os.environ.get("ORTPKG_FUZZ_HANG_S", "20"))
 TIMEOUT_S = 2.0
 MEMORY_LIMIT_NBYTES = 64 << 20
 #: What the process may grow by in one case.
 _MOST_GROWTH_KIB = (int(1.2 * MEMORY_LIMIT_NBYTES) + 100_000_000) >> 10
 #: Of this thread's time: making a session, or a run, may not take longer, however busy the machine is.
 _MOST_STEP_S = 2 * TIMEOUT_S
-#: What is attacked: random models, valid ones with changes, operators with hostile sizes, documents of packages, and
-#: packages on a system that fails.
-KINDS = ("models", "mutants", "shapes", "documents", "faults")
+#: Of the clock on the wall, which others' work on the machine counts towards, and sleep.
+_MOST_WALL_S = 5 * TIMEOUT_S
+#: What is attacked: random models, valid ones with changes, operators with hostile sizes, those of com.microsoft,
+#: documents of packages, and packages on a system that fails.
+KINDS = ("models", "mutants", "shapes", "microsoft", "documents", "faults")
 
 
 def main(arguments: list[str]) -> int:
-    kind, op_type = arguments
+    kind, op_type, until_s, least = arguments
     seeds = [int(line) for line in sys.stdin]
     faulthandler.enable()
-    logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     _limit_address_space()
-    for seed in seeds:
+    for number, seed in enumerate(seeds):
+        if number >= int(least) and time.time() > float(until_s):
+            break
         print(f"seed {seed}", flush=True)
         faulthandler.dump_traceback_later(HANG_S, exit=True)
         before_kib = _peak_kib()
         if str(seed) == os.environ.get("ORTPKG_FUZZ_CRASH_AT"):
             os.abort()  # for the driver's own test
+        if str(seed) == os.environ.get("ORTPKG_FUZZ_SLEEP_AT"):
+            time.sleep(10 * HANG_S)
         problem = attack(seed, op_type, kind)
         grown_kib = _peak_kib() - before_kib
         if problem is None and grown_kib > _MOST_GROWTH_KIB:
@@ -62,7 +70,6 @@ def main(arguments: list[str]) -> int:
         if problem is not None:
             print("finding " + json.dumps({"seed": seed, "problem": problem}), flush=True)
     faulthandler.cancel_dump_traceback_later()
-    remove_packages()
     print("done", flush=True)
     return 0
 
@@ -88,13 +95,41 @@ else:
         return peak >> 10 if sys.platform == "darwin" else peak
 
 
+class _Suspicions(logging.Handler):
+    """Warnings that say of ortpkg itself that it erred: a shape function that could not cope with a node."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def suspicions() -> Iterator[list[str]]:
+    """Meanwhile nothing is logged, and what shape inference warns of is in the list."""
+    handler, log = _Suspicions(), logging.getLogger("ortpkg")
+    before = log.propagate
+    log.propagate = False
+    silent, inference = logging.NullHandler(), logging.getLogger("ortpkg.shapes.inference")
+    log.addHandler(silent)
+    inference.addHandler(handler)
+    try:
+        yield handler.texts
+    finally:
+        inference.removeHandler(handler)
+        log.removeHandler(silent)
+        log.propagate = before
+
+
 def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
     """What is wrong with how the case of that seed ends; None where nothing is."""
     try:
         if kind in ("documents", "faults"):
-            started_s = time.thread_time()
+            started = _Clock()
             (attack_document if kind == "documents" else attack_fault)(seed)
-            return _if_late("reading a package", started_s)
+            return started.if_late("reading a package")
         return attack_model(_model_of(seed, op_type, kind), seed)
     except OrtpkgError as error:
         text = str(error)
@@ -107,16 +142,28 @@ def _model_of(seed: int, op_type: str, kind: str) -> bytes:
     try:
         if kind == "models":
             return bytes(random_model(seed, op_type).SerializeToString())
-        return mutated_model(seed) if kind == "mutants" else model_of_sizes(seed)
+        return {"mutants": mutated_model, "shapes": model_of_sizes, "microsoft": model_of_microsoft}[kind](seed)
     except (TypeError, ValueError, OverflowError) as error:
         raise AssertionError(f"the fuzzer itself failed at seed {seed}") from error
 
 
 def attack_model(model: bytes, seed: int) -> str | None:
-    """Makes a session of a model and runs it; what is wrong with how long that takes, None where nothing is.
+    """Makes a session of a model and runs it; what is wrong with how long that takes, or with what inference says of
+    it, None where nothing is.
 
     Errors pass. ``seed`` chooses how the session is made, and what it is fed.
     """
+    with suspicions() as texts:
+        try:
+            problem = _attack_model(model, seed)
+        except OrtpkgError:
+            if texts:
+                raise RuntimeError(f"warned: {texts[0]}") from None
+            raise
+    return problem or next((f"warned: {text}" for text in texts), None)
+
+
+def _attack_model(model: bytes, seed: int) -> str | None:
     options = SessionOptions(memory_limit_nbytes=MEMORY_LIMIT_NBYTES, timeout_s=TIMEOUT_S)
     options.graph_optimization_level = (
         GraphOptimizationLevel.ORT_ENABLE_ALL if seed % 3 else GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -125,33 +172,41 @@ def attack_model(model: bytes, seed: int) -> str | None:
         options.execution_mode = ExecutionMode.ORT_PARALLEL
         options.inter_op_num_threads = 2
     late = []
-    started_s = time.thread_time()
+    started = _Clock()
     try:
         session = InferenceSession(model, options, ["cpu"])
     finally:
-        late.append(_if_late("making the session", started_s))
+        late.append(started.if_late("making the session"))
     with session:
         feeds = random_feeds(seed, [_input_of(declared) for declared in session.get_inputs()])
         for declared in session.get_inputs():
             if isinstance(declared.value_type, SequenceType):
                 feeds[declared.name] = [feeds[declared.name]]
         for _ in range(3):
-            started_s = time.thread_time()
+            started = _Clock()
             try:
                 session.run(None, feeds)
             finally:
-                late.append(_if_late("a run", started_s))
+                late.append(started.if_late("a run"))
     return next(filter(None, late), None)
 
 
-def _if_late(what: str, started_s: float) -> str | None:
-    """A finding where what began then, on this thread's clock, took too long."""
-    took_s = time.thread_time() - started_s
-    if took_s <= _MOST_STEP_S:
-        return None
-    if sys.exc_info()[0] is not None:
-        raise RuntimeError(f"{what} took {took_s:.1f} s, with a limit of {TIMEOUT_S} s")
-    return f"{what} took {took_s:.1f} s, with a limit of {TIMEOUT_S} s"
+class _Clock:
+    """How long something takes, of this thread and on the wall; it begins where this is made."""
+
+    def __init__(self) -> None:
+        self._began_s = time.thread_time()
+        self._began_wall_s = time.monotonic()
+
+    def if_late(self, what: str) -> str | None:
+        """A finding where it took too long; raised where an error is under way, which would hide it."""
+        took_s, wall_s = time.thread_time() - self._began_s, time.monotonic() - self._began_wall_s
+        if took_s <= _MOST_STEP_S and wall_s <= _MOST_WALL_S:
+            return None
+        text = f"{what} took {took_s:.1f} s, {wall_s:.1f} s on the wall, with a limit of {TIMEOUT_S} s"
+        if sys.exc_info()[0] is not None:
+            raise RuntimeError(text)
+        return text
 
 
 def _input_of(declared: Any) -> tuple[str, Any, Any]:

@@ -31,7 +31,7 @@ _MOST_CALLS = 40
 
 @cache
 def _packages() -> tuple[Path, ...]:
-    """The sample package in each generation of the format; for the life of the process."""
+    """The sample package in each generation of the format; for the life of the process, whose parent clears up."""
     folder = Path(tempfile.mkdtemp(prefix="ortpkg-fuzz-"))
     found = []
     for form in PackageFormat:
@@ -41,12 +41,6 @@ def _packages() -> tuple[Path, ...]:
             convert(root, form, notify=lambda _text: None)
         found.append(root)
     return tuple(found)
-
-
-def remove_packages() -> None:
-    """Deletes what the attacks have made."""
-    if _packages.cache_info().currsize:
-        shutil.rmtree(_packages()[0].parent, ignore_errors=True)
 
 
 def attack_document(seed: int) -> None:

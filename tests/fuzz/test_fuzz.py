@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
+import onnx.parser
 import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]
 
 from ortpkg.errors import OrtpkgError
-from tests.fuzz.child import attack_model
-from tests.fuzz.driver import attack_seeds
+from ortpkg.session.inference_session import InferenceSession
+from tests.fuzz.child import KINDS, attack_model
+from tests.fuzz.driver import Attack, attack_seeds
+from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_document, mutated_model
 from tests.fuzz.random_models import random_model
 
@@ -18,24 +23,51 @@ from tests.fuzz.random_models import random_model
 FINDINGS = Path(__file__).parent / "findings"
 
 #: Seeds that once broke something: arity, attribute kinds, sub-graphs, huge dimensions, types that are not there.
-ONCE_BROKEN = (2, 8, 103, 104, 389, 590, 668, 1086, 1724, 2283, 3599, 3644, 104013, 1003918, 1027386)
+ONCE_BROKEN = (2, 8, 103, 104, 389, 586, 590, 668, 1086, 1150, 1724, 2283, 3599, 3644, 104013, 1003918, 1027386)
+
+
+#: Kind → seconds in which cases begin, and how many run in any case: 18 s in all.
+BUDGETS = {
+    "models": (4.0, 20), "mutants": (3.0, 10), "shapes": (3.0, 10), "microsoft": (3.0, 10), "documents": (2.5, 3),
+    "faults": (2.5, 2),
+}  # fmt: skip
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(
-    ("kind", "count"), [("models", 150), ("mutants", 60), ("shapes", 100), ("documents", 15), ("faults", 10)]
-)
-def test_a_few_of_each_kind_end_in_a_result_or_a_typed_error(kind: str, count: int) -> None:
-    findings = attack_seeds(range(count), kind=kind)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_few_of_each_kind_end_in_a_result_or_a_typed_error(
+    kind: str, record_property: Callable[[str, object], None]
+) -> None:
+    budget_s, least = BUDGETS[kind]
+    attack = attack_seeds(range(1000), kind=kind, budget_s=budget_s, least=least)
 
-    assert not findings, "\n\n".join(f"seed {finding.seed}: {finding.problem}" for finding in findings)
+    record_property("cases", attack.count)
+    print(f"{kind}: {attack.count} cases")
+    assert attack.count >= least
+    assert not attack.findings, shown(attack)
 
 
 @pytest.mark.timeout(240)
 def test_what_was_once_broken_is_mended() -> None:
-    findings = attack_seeds(ONCE_BROKEN)
+    attack = attack_seeds(ONCE_BROKEN)
 
-    assert not findings, "\n\n".join(f"seed {finding.seed}: {finding.problem}" for finding in findings)
+    assert attack.count == len(ONCE_BROKEN)
+    assert not attack.findings, shown(attack)
+
+
+def shown(attack: Attack) -> str:
+    return "\n\n".join(f"seed {finding.seed}: {finding.problem}" for finding in attack.findings)
+
+
+def test_a_sample_takes_no_more_than_twenty_seconds() -> None:
+    assert set(BUDGETS) == set(KINDS)
+    assert sum(budget_s for budget_s, _ in BUDGETS.values()) <= 20
+
+
+@pytest.mark.timeout(60)
+def test_a_used_budget_begins_no_more_than_the_least_number_of_cases() -> None:
+    assert attack_seeds(range(50), budget_s=0.0, least=3).count == 3
+    assert attack_seeds(range(50), budget_s=0.0).count == 0
 
 
 @pytest.mark.parametrize("path", sorted(FINDINGS.glob("*.textproto")), ids=lambda path: path.stem)
@@ -54,13 +86,60 @@ def test_a_seed_always_means_the_same_model() -> None:
         assert random_model(seed) == random_model(seed)
         assert mutated_model(seed) == mutated_model(seed)
         assert model_of_sizes(seed) == model_of_sizes(seed)
+        assert model_of_microsoft(seed) == model_of_microsoft(seed)
         assert mutated_document(seed, '{"a": [1, {"b": 2}]}') == mutated_document(seed, '{"a": [1, {"b": 2}]}')
 
 
 @pytest.mark.timeout(60)
 def test_a_crash_is_a_finding_and_the_seeds_behind_it_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORTPKG_FUZZ_CRASH_AT", "1")
-    findings = attack_seeds(range(3))
+    attack = attack_seeds(range(3))
 
-    assert [finding.seed for finding in findings] == [1]
-    assert findings[0].problem.startswith("exit code ")
+    assert [finding.seed for finding in attack.findings] == [1]
+    assert attack.findings[0].problem.startswith("exit code ")
+    assert attack.count == 3
+
+
+@pytest.mark.timeout(60)
+def test_a_child_that_is_killed_leaves_no_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ORTPKG_FUZZ_CRASH_AT", "1")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    attack = attack_seeds(range(2), kind="documents")
+
+    assert [finding.seed for finding in attack.findings] == [1]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.timeout(60)
+def test_a_case_that_sleeps_for_ever_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORTPKG_FUZZ_SLEEP_AT", "0")
+    monkeypatch.setenv("ORTPKG_FUZZ_HANG_S", "1")
+    attack = attack_seeds([0])
+
+    assert [finding.seed for finding in attack.findings] == [0]
+    assert "Timeout" in attack.findings[0].problem
+
+
+def test_a_step_that_sleeps_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.child._MOST_WALL_S", 0.05)
+    monkeypatch.setattr(InferenceSession, "get_inputs", lambda _session: [])
+    monkeypatch.setattr(InferenceSession, "run", lambda *_arguments: time.sleep(0.1))
+
+    assert "on the wall" in str(attack_model(plain_model(), 1))
+
+
+def test_a_shape_function_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_context: object) -> None:
+        raise IndexError("no such input")
+
+    monkeypatch.setattr("ortpkg.shapes.inference.find_inference", lambda *_operator: failing)
+
+    assert "IndexError: 'no such input'" in str(attack_model(plain_model(), 1))
+
+
+def plain_model() -> bytes:
+    return bytes(
+        onnx.parser.parse_model(
+            '<ir_version: 9, opset_import: ["" : 18]> g (float[N] x) => (float[N] y) { y = Relu(x) }'
+        ).SerializeToString()
+    )

@@ -6,9 +6,11 @@ from ortpkg.engine.transformers.rewriting import replace_nodes, tensor_type
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import Attribute, Graph, Node
 
+_TWO = 2
+
 
 def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
-    source, like = node.inputs
+    source, like = node.inputs[:_TWO]
     target = tensor_type(graph, like)
     if target is None:
         return False
@@ -17,4 +19,6 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     return True
 
 
-CAST_LIKE_TO_CAST = RewriteRule(name="cast-like-to-cast", op_types=frozenset({"CastLike"}), rewrite=_rewrite)
+CAST_LIKE_TO_CAST = RewriteRule(
+    name="cast-like-to-cast", op_types=frozenset({"CastLike"}), rewrite=_rewrite, fewest_inputs=_TWO
+)
