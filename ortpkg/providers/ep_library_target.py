@@ -18,6 +18,8 @@ from ortpkg.providers.registered_ep_library import load_quietly, register_ep_lib
 
 _UNKNOWN_ARCHITECTURE = "unknown"
 _FLOAT32 = "FP32"
+#: Where a device is, in onnxruntime's words; the probe of this machine has it as "pci_address".
+_PCI = "pci_bus_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ def ep_library_target(onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpD
     if emulation is not None and not is_emulation_asked_for(library.ep_name):
         raise ExecutionProviderError(emulation_note(library, emulation), ep_name=library.ep_name)
     offered = register_ep_library(onnxruntime, library.ep_name, library.path)
-    found = [each for each in offered if any(_is_same(each, device) for device in wanted)] if wanted else offered[:1]
+    found = _found(offered, wanted) if wanted else list(offered[:1])
     if not found:
         raise ExecutionProviderError(
             f"{library.ep_name} ({library}) offers no such device on this machine", ep_name=library.ep_name
@@ -101,9 +103,27 @@ def ep_library_target(onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpD
     )
 
 
+def _found(offered: Sequence[Any], wanted: Sequence[EpDevice]) -> list[Any]:
+    """Of onnxruntime's EP devices, in their order, one for each that is wanted, where there is one."""
+    free = list(range(len(offered)))
+    taken = []
+    for device in wanted:
+        alike = [place for place in free if _is_same(offered[place], device)]
+        if alike:
+            taken.append(next((place for place in alike if _is_there(offered[place], device)), alike[0]))
+            free.remove(taken[-1])
+    return [offered[place] for place in sorted(taken)]
+
+
 def _is_same(offered: Any, device: EpDevice) -> bool:
-    """Whether onnxruntime's EP device is that one: by what the provider says of it, which tells its devices apart."""
+    """Whether onnxruntime's EP device may be that one: by what the provider says of it, and its kind."""
     known = dict(device.ep_metadata)
     return all(known.get(key, value) == value for key, value in offered.ep_metadata.items()) and (
         device.device is None or "emulated" in known or offered.device.type.name.lower() == device.device.type.value
     )
+
+
+def _is_there(offered: Any, device: EpDevice) -> bool:
+    """Whether it is known to lie in the same place."""
+    place = dict(offered.device.metadata).get(_PCI)
+    return bool(place) and device.device is not None and device.device.metadata.get("pci_address") == place

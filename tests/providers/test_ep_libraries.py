@@ -212,6 +212,40 @@ def test_a_session_that_names_no_provider_has_none_of_a_wheel(monkeypatch: pytes
     default_providers.supported_ep_names.cache_clear()
 
 
+def _listed(kind: DeviceType, **metadata: str) -> Any:
+    """An EP device of onnxruntime's."""
+    device = SimpleNamespace(type=SimpleNamespace(name=kind.upper()), metadata=metadata)
+    return SimpleNamespace(ep_metadata={"build": "3"}, device=device)
+
+
+@pytest.mark.parametrize("wanted", [[0], [1], [1, 0]])
+def test_two_devices_of_which_the_library_says_the_same_are_told_apart_by_their_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: list[int]
+) -> None:
+    library, places = _library(tmp_path), ("0000:01:00.0", "0000:02:00.0")
+    listed = [_listed(DeviceType.GPU, pci_bus_id=place) for place in places]
+    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: tuple(listed))
+    here = [HardwareDevice(type=DeviceType.GPU, metadata={"pci_address": place}) for place in places]
+    devices = [EpDevice(ep_name=library.ep_name, device=here[each], ep_metadata={"build": "3"}) for each in wanted]
+
+    target = ep_library_target.ep_library_target(None, library, devices)
+
+    assert [listed.index(each) for each in target.ep_devices] == sorted(wanted)
+
+
+def test_two_devices_that_nothing_tells_apart_are_taken_one_for_each_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    library, listed = _library(tmp_path), (_listed(DeviceType.NPU), _listed(DeviceType.NPU))
+    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: listed)
+    device = EpDevice(ep_name=library.ep_name, device=HardwareDevice(type=DeviceType.NPU), ep_metadata={"build": "3"})
+
+    one = ep_library_target.ep_library_target(None, library, [device])
+    both = ep_library_target.ep_library_target(None, library, [device, device])
+
+    assert (len(one.ep_devices), len(both.ep_devices)) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("device", "text"),
     [
@@ -226,14 +260,14 @@ def test_a_context_is_for_the_device_by_its_kind_and_name(
 ) -> None:
     library = _library(tmp_path)
     kind = DeviceType.GPU if device is None else device.type
-    there = SimpleNamespace(ep_metadata={}, device=SimpleNamespace(type=SimpleNamespace(name=kind.upper())))
+    there = _listed(kind)
     monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: (there, there))
     wanted = EpDevice(ep_name=library.ep_name, device=device, backend="onnxruntime", ep_options={"a": "1"})
 
     target = ep_library_target.ep_library_target(None, library, [wanted])
 
     assert (target.device, target.architecture) == text
-    assert (target.ep_devices, target.options) == ((there, there), {"a": "1"})
+    assert (target.ep_devices, target.options) == ((there,), {"a": "1"})
     alone = ep_library_target.ep_library_target(None, library, [])
     assert (alone.ep_devices, alone.options, alone.device) == ((there,), {}, kind.upper())
 
