@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import onnx
+
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import QNN_EP
 from ortpkg.errors import CompileError, ExecutionProviderError, quoted
 from ortpkg.providers.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.providers.native_library import words_of
 from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+
+_MOST_DIMENSIONS_SHOWN = 5
 
 
 class OnnxRuntimeCompiler:
@@ -68,6 +73,27 @@ class OnnxRuntimeCompiler:
             compiler.compile_to_file(str(output))
         except Exception as error:  # onnxruntime has an exception of its own for each status
             raise CompileError(
-                f"onnxruntime's {self._ep_name} cannot compile {quoted(source.name)}: {quoted(words_of(error))}",
+                f"onnxruntime's {self._ep_name} cannot compile {quoted(source.name)}: {quoted(words_of(error))}"
+                f"{_advice(self._ep_name, source)}",
                 ep_name=self._ep_name,
             ) from error
+
+
+def _advice(ep_name: str, source: Path) -> str:
+    """What would help where the provider, which takes fixed sizes only, says nothing of open ones."""
+    if ep_name != QNN_EP:
+        return ""
+    graph = onnx.load(source, load_external_data=False).graph
+    given = {each.name for each in graph.initializer}
+    dimensions = [
+        f"{dimension.dim_param or '?'} of {value.name}"
+        for value in graph.input
+        if value.name not in given
+        for dimension in value.type.tensor_type.shape.dim
+        if not dimension.HasField("dim_value")
+    ]
+    if not dimensions:
+        return ""
+    names = ", ".join(map(quoted, dimensions[:_MOST_DIMENSIONS_SHOWN]))
+    more = ", ..." if len(dimensions) > _MOST_DIMENSIONS_SHOWN else ""
+    return f"; {ep_name} takes fixed sizes only, and these are open: {names}{more}: fix them in the model"
