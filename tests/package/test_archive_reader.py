@@ -185,3 +185,10 @@ def test_an_archive_of_more_than_4_gib_is_one_for_other_readers_too(tmp_path: Pa
         assert [(entry.name, entry.nbytes) for entry in archive.entries] == [("large", LARGE), ("small", 0)]
         assert [(info.filename, info.file_size) for info in other.infolist()] == [("large", LARGE), ("small", 0)]
         assert other.read("small") == b""
+
+
+@pytest.mark.parametrize(("nbytes", "version"), [(LARGE, 45), (0xFFFF_FFFF, 45), (0xFFFF_FFFE, 20)])
+def test_headers_ask_for_a_reader_of_64_bit_sizes_only_where_there_are_some(nbytes: int, version: int) -> None:
+    entry = EntryHeader(name="w.bin", nbytes=nbytes, compressed_nbytes=nbytes)
+    assert int.from_bytes(dump_local(entry)[4:6], "little") == version
+    assert int.from_bytes(dump_central(entry)[6:8], "little") == version

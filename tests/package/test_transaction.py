@@ -402,6 +402,26 @@ def test_recovery_leaves_what_was_changed_or_added_since(tmp_path: Path) -> None
     assert left == ["models/m/new/a.onnx", "models/m/new/notes.txt"]
 
 
+@pytest.mark.parametrize(("count", "rest"), [(5, "'note-4.txt'"), (6, "'note-4.txt' and 1 more")])
+def test_recovery_names_five_files_that_it_leaves_and_counts_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int, rest: str
+) -> None:
+    root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
+    with pytest.raises(Killed):
+        commit_change(
+            root,
+            exchange_variant(root, sources),
+            operations=FailingOperations(at=("replace", "metadata.json"), kill=True),
+        )
+    for index in range(count):
+        (root / f"models/m/new/note-{index}.txt").write_bytes(b"somebody's work")
+
+    recover(root)
+
+    (told,) = [each.getMessage() for each in caplog.records if "not deleted" in each.getMessage()]
+    assert told.replace("models/m/new/", "").endswith(f"'note-3.txt', {rest}")
+
+
 def test_recovery_deletes_nothing_of_a_package_that_cannot_be_read(tmp_path: Path) -> None:
     root = make_package(tmp_path / "p")
     call_garbage(root, "models/m/old", key="removes")
