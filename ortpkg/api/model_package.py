@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.api.model_operators import operator_evidence
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.api.policy_pipeline import offer_for, records_of, select_by_policy, sizes_for
-from ortpkg.api.wishes import SelectionWishes, VariantWishes, check_wishes
+from ortpkg.api.wishes import SelectionWishes, VariantWishes, check_texts, check_wishes, wished_eps
 from ortpkg.errors import NoSuitableVariantError, UnknownComponentError, UsageError, quoted, unquoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.findings import listed
@@ -236,7 +236,8 @@ class ModelPackage:
         chosen = self.component(component)
         if variant is not None:
             chosen = _only_variant(chosen, variant)
-        eps = [ep] if isinstance(ep, str) else list(ep or ())
+        check_texts(backend=backend, policy=policy, **({} if device is None else {"device": device}))
+        eps = wished_eps(ep)
         policy, checked = policy_named(policy), limits_of(**limits)
         sizes = sizes_for(chosen, checked)
         offer, machine = offer_for(chosen, eps, profile, sizes)

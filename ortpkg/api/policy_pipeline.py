@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ortpkg.api.model_operators import operator_evidence
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
-from ortpkg.errors import NoSuitableVariantError
+from ortpkg.errors import NoSuitableVariantError, ProfileError, quoted
 from ortpkg.package.frozen import EMPTY
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.variants import alike
@@ -103,6 +103,10 @@ def offer_for(
     if profile is not None and profile != THIS_MACHINE:
         from ortpkg.devices.profiles import MachineProfile, read_profile  # only for another machine
 
+        if not isinstance(profile, (str, os.PathLike, MachineProfile)):
+            raise ProfileError(
+                f"a profile is a name, a file or a MachineProfile, not {quoted(profile)}", file=str(profile)
+            )
         found = profile if isinstance(profile, MachineProfile) else read_profile(profile)
         return offer_of_profile(found), found.name
     stated = (group.constraints.ep for group in alike(component.variants))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ortpkg.errors import quoted
+from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.selection.limits import LimitWishes
 
@@ -43,6 +43,23 @@ class SelectionWishes(VariantWishes, total=False):
     """What a variant is chosen by."""
 
     backend: str
+
+
+def check_texts(**wishes: object) -> None:
+    """Raises UsageError for the first of ``wishes`` that is no text, by its name."""
+    for name, wish in wishes.items():
+        if not isinstance(wish, str):
+            raise UsageError(f"{name} is a text, not {quoted(wish)}")
+
+
+def wished_eps(ep: str | Sequence[str] | None) -> list[str]:
+    """The EPs that a caller names: one, several, or none. Raises UsageError for what is no text."""
+    names = [ep] if isinstance(ep, str) else ep or ()
+    if not isinstance(names, Sequence):
+        raise UsageError(f"ep is a text, or several in a list, not {quoted(ep)}")
+    for each in names:
+        check_texts(ep=each)
+    return list(names)
 
 
 def check_wishes(method: str, wishes: Iterable[str], kind: type[LimitWishes]) -> None:

@@ -89,4 +89,5 @@ def _print(package: Path, findings: Sequence[Finding], output_format: FindingFor
         output.document(sarif_log(package, findings))
     else:
         print_findings(findings, output)
-        output.note(f"{errors} errors, {warnings} warnings" if findings else f"{package} is valid")
+        words = f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}"
+        output.note(words if findings else f"{package} is valid")

@@ -85,7 +85,7 @@ def check_is_free(target: Path, *, building: Path | None = None) -> None:
         raise AuthoringError(f"{quoted(target.parent)} is not a directory; make it first")
     is_folder = target.is_dir() and not target.is_symlink()
     if os.path.lexists(target) and (not is_folder or is_occupied(target, building=building)):
-        raise AuthoringError(f"{quoted(target)} exists already; choose another name")
+        raise AuthoringError(f"{quoted(target)} exists already; choose another name, or replace it with --overwrite")
 
 
 def is_replaceable(target: Path, *, is_package: bool) -> bool:

@@ -381,5 +381,6 @@ def _check_target_is_free(root: Path) -> None:
     """Says what to do instead, where :func:`~ortpkg.package.staging.staged` would only refuse."""
     if root.is_dir() and not root.is_symlink() and is_occupied(root):
         raise AuthoringError(
-            f"{quoted(root)} exists already and is not empty; add to a package with add-variant, or choose another name"
+            f"{quoted(root)} exists already and is not empty; add to a package with add-variant, choose another "
+            "name, or replace it with --overwrite"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ortpkg.ep_names import OPENVINO_EP
+from ortpkg.ep_names import OPENVINO_EP, is_known_ep, resolve_ep_name
 from ortpkg.errors import UsageError, quoted
 from ortpkg.package.frozen import EMPTY, FrozenMapping
 from ortpkg.selection.provider_option_devices import ep_of_option, unknown_devices
@@ -38,6 +38,9 @@ def provider_options_by_ep(
         raise UsageError("provider options are {option: value}, or {EP: {option: value}}, not both at once")
     if nested:
         return _by_full_name(nested, named)
+    for key, value in wished.items():
+        if is_known_ep(resolve_ep_name(str(key))):
+            raise UsageError(f"options of {quoted(key)} are {{option: value}}, not {quoted(value)}")
     told = {found for found in map(ep_of_option, wished) if found is not None}
     if ep is None and len(told) != 1:
         keys = ", ".join(map(quoted, wished))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -375,3 +376,20 @@ def test_a_session_of_a_package_takes_graph_transformers_of_the_callers_own(
         session = digits.create_session(**wishes, transformers=own)
     session.close()
     assert seen
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"backend": 3}, "backend is a text, not '3'"),
+        ({"policy": None}, "policy is a text, not 'None'"),
+        ({"device": 5}, "device is a text, not '5'"),
+        ({"ep": 5}, "ep is a text, or several in a list, not '5'"),
+        ({"ep": ["openvino", 5]}, "ep is a text, not '5'"),
+        ({"profile": 3}, "a profile is a name, a file or a MachineProfile, not '3'"),
+        ({"provider_options": {"openvino": 3}}, "options of 'openvino' are {option: value}, not '3'"),
+    ],
+)
+def test_a_wish_of_another_type_is_told_by_its_name(wish: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        ortpkg.ModelPackage(DIGITS).select(**wish)
