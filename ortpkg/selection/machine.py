@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ from ortpkg.variables import unusable_folder
 
 if TYPE_CHECKING:
     from ortpkg.devices.profiles import MachineProfile
-
-_log = logging.getLogger(__name__)
 
 #: Name folders in which something is kept from one command to the next.
 _FOLDER_VARIABLES = ("ORTPKG_CACHE_DIR", "ORTPKG_STATE_DIR")
@@ -137,8 +134,10 @@ def _tell_of_folders() -> None:
     for name in _FOLDER_VARIABLES:
         reason = unusable_folder(name)
         if reason and reason not in _told:
+            import logging  # only on the way to a warning
+
             _told.add(reason)
-            _log.warning("%s: nothing is kept there", reason)
+            logging.getLogger(__name__).warning("%s: nothing is kept there", reason)
 
 
 def discover_ep_devices(machine: Machine, *, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:
