@@ -21,6 +21,8 @@ _SIZE_UNITS: dict[str, int] = {
     "gib": 1 << 30,
     "tib": 1 << 40,
 }
+#: As people write them; where two fit alike, the first is taken.
+_WRITTEN_SIZE_UNITS = ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 _DURATION_UNITS: dict[str, float] = {
     "": 1.0,
     "h": 3600.0,
@@ -42,6 +44,28 @@ def nbytes_text(nbytes: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def limit_text(nbytes: int) -> str:
+    """A size that somebody set, as it may have been written: 300 MB, 1.5 GiB; rounded where no unit fits it."""
+    divided = [(nbytes / _SIZE_UNITS[unit.lower()], unit) for unit in _WRITTEN_SIZE_UNITS]
+    exact = [f"{amount:g} {unit}" for amount, unit in divided if round(amount, 3) == amount and 1 <= amount < 1000]
+    return min(exact, key=len, default=nbytes_text(nbytes))
+
+
+def amount_text(nbytes: int) -> str:
+    """A size that is held against a limit: rounded up, so that what passes the limit looks like it."""
+    unit = next((size for size in (10**12, 10**9, 10**6, 10**3) if nbytes >= size), 1)
+    return nbytes_text(nbytes if unit == 1 else -(-nbytes * 10 // unit) * unit // 10)
+
+
+def time_limit_text(duration_s: float) -> str:
+    """A duration that somebody set, as it may have been written: 2 ms, 0.5 s, 90 s, 10 min."""
+    if duration_s >= 60 and duration_s % 60 == 0:
+        return f"{duration_s / 60:g} min"
+    if 0 < duration_s < 0.1:
+        return f"{duration_s * 1e3:g} ms"
+    return f"{duration_s:g} s"
 
 
 def duration_text(duration_s: float) -> str:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
 
 class SharedRunOptions:
@@ -56,8 +57,8 @@ class SharedRunOptions:
             return None
         if self.held_nbytes >= limit:
             raise LimitExceededError(
-                f"the values kept between runs take {self.held_nbytes:,} bytes, "
-                f"which passes the memory limit of {limit:,} bytes",
+                f"the values kept between runs take {amount_text(self.held_nbytes)}, "
+                f"which passes the memory limit of {limit_text(limit)}",
                 limit="memory",
             )
         return limit - self.held_nbytes
@@ -79,4 +80,5 @@ class SharedRunOptions:
             raise LimitExceededError(self._late(), limit="time", node_name=error.node_name) from error
 
     def _late(self) -> str:
-        return f"the runs passed their time limit of {self._timeout_s:g} s together"
+        assert self._timeout_s is not None, "a deadline comes of it"
+        return f"the runs passed their time limit of {time_limit_text(self._timeout_s)} together"

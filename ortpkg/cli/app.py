@@ -22,7 +22,7 @@ from ortpkg.cli.help import examples_text, print_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults
-from ortpkg.errors import ExitCode, OrtpkgError, PackageError, ResultUnreadableError, UsageError, quoted
+from ortpkg.errors import ExitCode, OrtpkgError, PackageError, ResultUnreadableError, UsageError, VerifyExitCode, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.planned_files import Rehearsed
 from ortpkg.variables import yes_or_no
@@ -74,6 +74,14 @@ _EXIT_CODES: dict[int, str] = {
 #: A bug of ours (EX_SOFTWARE of sysexits.h): no other failure ends with it.
 INTERNAL_ERROR = 70
 
+#: verify's own, of which it returns the sum.
+_VERIFY_EXIT_CODES: dict[int, str] = {
+    VerifyExitCode.CHANGED: "verify: files changed; it returns the sum of what it found",
+    VerifyExitCode.MISSING_OR_EXTRA: "verify: files are missing or extra",
+    VerifyExitCode.UNREADABLE: "verify: files cannot be read",
+    VerifyExitCode.UNVERIFIED: "verify: no digests.json, or not all of it can be read",
+}
+
 #: What can stand before a command.
 _GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
 _HELP_FLAGS = frozenset({"--help", "-h"})
@@ -120,7 +128,7 @@ def _call(words: Sequence[str], output: Output) -> int:
     is_completion = _COMPLETION in os.environ
     if not is_completion and _asks_for_help(words):
         configure(is_colorless="--no-color" in words)
-        print_help(COMMANDS, {**_EXIT_CODES, INTERNAL_ERROR: "a bug in ortpkg"})
+        print_help(COMMANDS, {**_EXIT_CODES, INTERNAL_ERROR: "a bug in ortpkg", **_VERIFY_EXIT_CODES})
         return ExitCode.DONE if words else ExitCode.USAGE
     if called is not None and not is_completion and called not in COMMANDS and _is_global(words, called):
         return _wrong_usage(

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
@@ -58,8 +59,8 @@ class RunControl:
         self._charged = 0 if memory_limit_nbytes is None else weight_nbytes
         if self._charged > self._limit:
             raise LimitExceededError(
-                f"the model's weights take {weight_nbytes:,} bytes, which passes the run's memory limit of "
-                f"{self._limit:,} bytes",
+                f"the model's weights take {amount_text(weight_nbytes)}, which passes the run's memory limit of "
+                f"{limit_text(self._limit)}",
                 limit="memory",
             )
         self._lock = threading.Lock()
@@ -99,8 +100,8 @@ class RunControl:
     def _check_room(self, nbytes: int) -> None:
         if self._charged + nbytes > self._limit:
             raise LimitExceededError(
-                f"the run asks for {nbytes:,} bytes beside the {self._charged:,} that it holds, "
-                f"which passes its memory limit of {self._limit:,} bytes",
+                f"the run asks for {amount_text(nbytes)} beside the {amount_text(self._charged)} that it holds, "
+                f"which passes its memory limit of {limit_text(self._limit)}",
                 limit="memory",
             )
 
@@ -109,7 +110,9 @@ class RunControl:
         if self._is_terminated is not None and self._is_terminated():
             raise CancelledError("the run was ended by its caller (RunOptions.terminate)")
         if self._deadline is not None and time.monotonic() > self._deadline:
-            raise LimitExceededError(f"the run passed its time limit of {self._timeout_s} s", limit="time")
+            assert self._timeout_s is not None, "a deadline comes of it"
+            limit = time_limit_text(self._timeout_s)
+            raise LimitExceededError(f"the run passed its time limit of {limit}", limit="time")
 
 
 @cache

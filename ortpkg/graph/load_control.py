@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 from ortpkg.errors import LimitExceededError
+from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
 #: What the message of a model, its nodes, its constants and its declared values take here, measured and rounded up.
 MESSAGE_NBYTES_PER_BYTE, NODE_NBYTES, CONSTANT_NBYTES, DECLARED_NBYTES = 4, 2500, 1000, 700
@@ -46,15 +47,17 @@ class LoadControl:
         """LimitExceededError where the time is up, CancelledError where the caller ended it."""
         self._check()
         if self._deadline is not None and time.monotonic() > self._deadline:
-            raise LimitExceededError(f"making the session passed its time limit of {self._timeout_s} s", limit="time")
+            assert self._timeout_s is not None, "a deadline comes of it"
+            limit = time_limit_text(self._timeout_s)
+            raise LimitExceededError(f"making the session passed its time limit of {limit}", limit="time")
 
     def charge(self, nbytes: int) -> None:
         """Counts what the model's own objects take. LimitExceededError where that passes the memory limit."""
         self._charged += nbytes
         if self.memory_limit_nbytes is not None and self._charged > self.memory_limit_nbytes + _FREE_NBYTES:
             raise LimitExceededError(
-                f"the nodes and constants of the model take more than {self._charged:,} bytes, which passes the "
-                f"memory limit of {self.memory_limit_nbytes:,} bytes",
+                f"the nodes and constants of the model take {amount_text(self._charged)} and more, which passes the "
+                f"memory limit of {limit_text(self.memory_limit_nbytes)}",
                 limit="memory",
             )
 
@@ -62,8 +65,8 @@ class LoadControl:
         """LimitExceededError where a constant of that size passes the memory limit by itself."""
         if self.memory_limit_nbytes is not None and nbytes > self.memory_limit_nbytes:
             raise LimitExceededError(
-                f"a constant of the model takes {nbytes:,} bytes, which passes the memory limit of "
-                f"{self.memory_limit_nbytes:,} bytes",
+                f"a constant of the model takes {amount_text(nbytes)}, which passes the memory limit of "
+                f"{limit_text(self.memory_limit_nbytes)}",
                 limit="memory",
             )
 

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from ortpkg.errors import quoted
 from ortpkg.isolation.process import end_process, exit_reason, last_words, start_process
+from ortpkg.quantities import limit_text, time_limit_text
 
 _MOST_RESULT_BYTES = 1 << 22
 _MOST_ERROR_BYTES = 1 << 14
@@ -92,10 +93,10 @@ def _converse(
     if memory_limit_nbytes is None:
         output.join(timeout_s)
     elif _outgrows(child.pid, output, timeout_s, memory_limit_nbytes):
-        reason = f"it held more than {memory_limit_nbytes} bytes of memory"
+        reason = f"it held more than {limit_text(memory_limit_nbytes)} of memory"
         return ChildResult(outcome=ChildOutcome.TOO_MUCH_MEMORY, reason=reason)
     if output.is_alive():
-        return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason=f"no answer within {timeout_s:g} s")
+        return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason=f"no answer within {time_limit_text(timeout_s)}")
     if output.overflowed:
         return ChildResult(outcome=ChildOutcome.TOO_MUCH_OUTPUT, reason=f"more than {_MOST_RESULT_BYTES} bytes came")
     try:

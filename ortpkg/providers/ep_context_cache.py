@@ -37,6 +37,7 @@ from ortpkg.providers.ep_context_descriptor import (
     find_mismatch,
 )
 from ortpkg.providers.ep_context_file import ContextEntry, open_context_file, write_context_file
+from ortpkg.quantities import time_limit_text
 
 _log = logging.getLogger(__name__)
 
@@ -415,7 +416,7 @@ def _acquire(
         if limit_s is not None and waited_s > limit_s:
             raise LimitExceededError(
                 f"waiting for another process, which compiles the same for {descriptor.ep}, passed the time limit of "
-                f"{limit_s:g} s",
+                f"{time_limit_text(limit_s)}",
                 limit="time",
             )
         if waited_s > _WAIT_S:

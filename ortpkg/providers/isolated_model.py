@@ -36,6 +36,7 @@ from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, Part
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.session_settings import SessionSettings
+from ortpkg.quantities import amount_text, limit_text, nbytes_text, time_limit_text
 
 #: Backends that can be isolated.
 ISOLATED_BACKENDS: tuple[str, ...] = ("onnxruntime", "openvino")
@@ -285,16 +286,16 @@ class _LoadContext:
 
     def check_cancelled(self) -> None:
         if self._deadline is not None and time.monotonic() > self._deadline:
-            raise LimitExceededError(
-                f"loading the model passed the time limit of {self._limits.timeout_s:g} s", limit="time"
-            )
+            assert self._limits.timeout_s is not None, "a deadline comes of it"
+            limit = time_limit_text(self._limits.timeout_s)
+            raise LimitExceededError(f"loading the model passed the time limit of {limit}", limit="time")
 
     def check_allocation(self, nbytes: int) -> None:
         limit = self._limits.memory_limit_nbytes
         if limit is not None and nbytes > limit + self._allowance_nbytes:
             raise LimitExceededError(
-                f"loading the model takes {nbytes:,} bytes, which passes the memory limit of {limit:,} bytes and "
-                f"{self._allowance_nbytes:,} for the model itself",
+                f"loading the model takes {amount_text(nbytes)}, which passes the memory limit of "
+                f"{limit_text(limit)} and {nbytes_text(self._allowance_nbytes)} for the model itself",
                 limit="memory",
             )
 

@@ -24,6 +24,7 @@ from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEnde
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.plugins import Plugin
+from ortpkg.quantities import amount_text, limit_text, nbytes_text, time_limit_text
 from ortpkg.session.crossing_values import pack_values, unpack_values
 from ortpkg.session.placement import Placement
 from ortpkg.session.session_plan import SessionPlan
@@ -219,9 +220,10 @@ class _Making:
         if self._request is not None:
             self._request.options.check_not_cancelled()
         if self._deadline is not None and time.monotonic() > self._deadline:
+            assert self._limits.timeout_s is not None, "a deadline comes of it"
             raise LimitExceededError(
-                f"making the session on {self._named} passed the time limit of {self._limits.timeout_s:g} s"
-                f"{_while(self._worker)}",
+                f"making the session on {self._named} passed the time limit of "
+                f"{time_limit_text(self._limits.timeout_s)}{_while(self._worker)}",
                 limit="time",
             )
 
@@ -229,8 +231,9 @@ class _Making:
         limit = self._limits.memory_limit_nbytes
         if limit is not None and nbytes > limit + self._allowance_nbytes:
             raise LimitExceededError(
-                f"making the session on {self._named} takes {nbytes:,} bytes, which passes the memory limit of "
-                f"{limit:,} bytes and {self._allowance_nbytes:,} for the model itself{_while(self._worker)}",
+                f"making the session on {self._named} takes {amount_text(nbytes)}, which passes the memory limit "
+                f"of {limit_text(limit)} and {nbytes_text(self._allowance_nbytes)} for the model itself"
+                f"{_while(self._worker)}",
                 limit="memory",
             )
 

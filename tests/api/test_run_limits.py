@@ -88,7 +88,7 @@ def test_a_component_that_takes_what_is_left_tells_of_the_whole_limit(tmp_path: 
 
 def test_what_the_rounds_collect_counts_for_the_memory_limit(tmp_path: Path) -> None:
     session = Session()
-    with pytest.raises(LimitExceededError, match=r"values kept between runs take .* memory limit of 10,000 bytes"):
+    with pytest.raises(LimitExceededError, match=r"values kept between runs take .* memory limit of 10 kB"):
         pipeline(tmp_path, session, 10**6, ("y",)).run(None, {"x": np.zeros(100)}, options(memory_limit_nbytes=10_000))
     left = [nbytes for _, nbytes in session.limits if nbytes is not None]
     assert left[0] == 10_000 - 800

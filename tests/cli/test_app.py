@@ -15,6 +15,7 @@ import pytest
 import ortpkg as ortpkg_package
 from ortpkg.cli.app import COMMANDS
 from ortpkg.cli.help import EXAMPLES, GROUPS
+from ortpkg.errors import ExitCode, VerifyExitCode
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 from tests.cli.conftest import DIGITS, RunCommand
 
@@ -28,6 +29,9 @@ def test_help_lists_every_command_and_the_exit_codes(ortpkg: RunCommand) -> None
         assert name in done.out
     assert "no suitable variant" in done.out
     assert "refused for lack of trust" in done.out
+    listed = done.out.partition("Exit codes")[2]
+    for code in (*ExitCode, *VerifyExitCode):
+        assert f"\n  {code.value} " in listed
 
 
 def test_help_groups_every_command_and_has_examples_that_exist(ortpkg: RunCommand) -> None:

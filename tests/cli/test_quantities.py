@@ -10,6 +10,7 @@ import typer
 
 from ortpkg.cli.app import COMMANDS, run
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
+from ortpkg.quantities import amount_text, limit_text, time_limit_text
 from tests.cli.conftest import DIGITS, RunCommand
 
 
@@ -45,10 +46,29 @@ def test_refuses_what_is_no_size(text: str) -> None:
         nbytes_argument(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["0 B", "1 B", "999 B", "1.5 kB", "64 kB", "64 KiB", "300 MB", "1 MiB", "1.5 GiB", "512 MiB", "2.125 GB"]
+)
+def test_limits_of_memory_are_told_as_they_may_be_written(text: str) -> None:
+    assert limit_text(0 if text == "0 B" else nbytes_argument(text)) == text
+
+
+def test_what_passes_a_limit_of_memory_looks_like_it() -> None:
+    assert (limit_text(300_000_001), amount_text(300_000_002)) == ("300.0 MB", "300.1 MB")
+    assert (limit_text(1 << 40), amount_text((1 << 40) + 1)) == ("1 TiB", "1.1 TB")
+    assert amount_text(999) == "999 B"
+
+
+@pytest.mark.parametrize("text", ["2 ms", "0.5 s", "12.3 ms", "90 s", "10 min", "4.25 s", "0 s"])
+def test_limits_of_time_are_told_as_they_may_be_written(text: str) -> None:
+    assert time_limit_text(0 if text == "0 s" else duration_argument(text)) == text
+
+
 def test_limits_of_a_run_are_given_in_units(ortpkg: RunCommand) -> None:
     words = ("run", DIGITS, "--backend", "embedded")
     assert ortpkg(*words, "--timeout", "2min", "--memory-limit", "2GB").code == 0
-    assert "time limit of 0.002 s" in ortpkg(*words, "--timeout", "2ms").err
+    assert "time limit of 2 ms" in ortpkg(*words, "--timeout", "2ms").err
+    assert "memory limit of 1.5 kB" in ortpkg(*words, "--memory-limit", "1.5kB").err
 
 
 def _options() -> list[tuple[str, str, Any]]:

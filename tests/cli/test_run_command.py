@@ -125,7 +125,7 @@ def test_a_model_that_asks_for_too_much_memory_fails_with_a_typed_error(
     np.save(tmp_path / "n.npy", np.array([10**12]))
     done = ortpkg("run", tmp_path / "p.ortpackage", "-i", f"n={tmp_path / 'n.npy'}", "--backend", backend)
     assert done.code == 5
-    assert "4000000000000" in done.err.replace(",", "")
+    assert "asks for 4.0 TB" in done.err or "4000000000000" in done.err
 
 
 def test_session_options_that_reach_beyond_the_package_need_trust(
@@ -201,13 +201,13 @@ def test_a_run_that_passes_its_memory_limit_is_ended(ortpkg: RunCommand, tmp_pat
     assert ortpkg(*words, "--memory-limit", "100000000").code == 0
     done = ortpkg(*words, "--memory-limit", "1000000")
     assert done.code == 5
-    assert "memory limit of 1,000,000 bytes" in done.err
+    assert "memory limit of 1 MB" in done.err
 
 
 def test_the_timeout_holds_for_all_samples_together(ortpkg: RunCommand) -> None:
     done = ortpkg("run", DIGITS, "--backend", "embedded", "--timeout", "0.01")
     assert done.code == 5
-    assert "passed their time limit of 0.01 s together" in done.err or "time limit of 0.01 s\n" in done.err
+    assert "passed their time limit of 10 ms together" in done.err or "time limit of 10 ms\n" in done.err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

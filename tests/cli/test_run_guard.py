@@ -97,7 +97,7 @@ def test_a_run_in_a_native_kernel_ends_at_its_memory(hungry_run: list[str], how:
     limit = ["--memory-limit", "300000000"]
     done = subprocess.run([*hungry_run, *limit, how], check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 5
-    assert "memory limit of 300,000,000 bytes" in done.stderr
+    assert "memory limit of 300 MB" in done.stderr
 
 
 @pytest.mark.parametrize("how", ["--isolate", "--no-isolate"])

@@ -219,7 +219,7 @@ def test_sequence_in_and_out() -> None:
 def test_model_that_asks_for_too_much_memory_is_stopped_before_it_allocates() -> None:
     with (
         session_of("g (int64[1] n) => (float[M] y) { y = ConstantOfShape(n) }") as session,
-        pytest.raises(LimitExceededError, match=r"node '.*' \(ConstantOfShape\): the run asks for 4,000,000,000,0"),
+        pytest.raises(LimitExceededError, match=r"node '.*' \(ConstantOfShape\): the run asks for 4\.0 TB"),
     ):
         session.run(None, {"n": np.array([10**12])})
 
@@ -238,7 +238,7 @@ def test_memory_limit_of_the_run_counts_what_lives_at_the_same_time() -> None:
     with session_of(text) as session:
         for _ in range(3):
             session.run(None, x, RunOptions(memory_limit_nbytes=4 << 20))
-        with pytest.raises(LimitExceededError, match="memory limit of 1,048,576 bytes"):
+        with pytest.raises(LimitExceededError, match="memory limit of 1 MiB"):
             session.run(None, x, RunOptions(memory_limit_nbytes=1 << 20))
 
 
@@ -248,9 +248,9 @@ def test_memory_limit_of_the_run_counts_the_weights() -> None:
     x = {"x": np.zeros(1, np.float32)}
     with session_of(text) as session:
         session.run(None, x, RunOptions(memory_limit_nbytes=600_000))
-        with pytest.raises(LimitExceededError, match="beside the 262,144 that it holds"):
+        with pytest.raises(LimitExceededError, match=r"beside the 262\.2 kB that it holds"):
             session.run(None, x, RunOptions(memory_limit_nbytes=400_000))
-        with pytest.raises(LimitExceededError, match=r"weights take 262,144 bytes, .* of 200,000 bytes"):
+        with pytest.raises(LimitExceededError, match=r"weights take 262\.2 kB, .* of 200 kB"):
             session.run(None, x, RunOptions(memory_limit_nbytes=200_000))
 
 

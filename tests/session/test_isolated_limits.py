@@ -53,9 +53,7 @@ def test_making_a_session_without_limits_takes_what_it_takes(clock: Clock) -> No
 def test_the_memory_of_making_a_session_is_limited_beside_the_model_itself() -> None:
     making = _Making("acme", LoadLimits(memory_limit_nbytes=1000), WORKER, allowance_nbytes=50)
     making.check_allocation(1050)
-    with pytest.raises(
-        LimitExceededError, match=r"takes 1,051 bytes, which passes .* 1,000 bytes and 50 for"
-    ) as caught:
+    with pytest.raises(LimitExceededError, match=r"takes 1.1 kB, which passes .* 1 kB and 50 B for") as caught:
         making.check_allocation(1051)
     assert caught.value.limit == "memory"
 

@@ -179,7 +179,7 @@ def test_a_run_that_hangs_is_ended_by_its_caller(monkeypatch: pytest.MonkeyPatch
 def test_one_that_eats_memory_is_ended_at_the_limit(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     """In its own process, or in one that it starts."""
     monkeypatch.setenv("FAULT", fault)
-    with pytest.raises(LimitExceededError, match=r"memory limit of 300,000,000 bytes") as caught:
+    with pytest.raises(LimitExceededError, match=r"memory limit of 300 MB") as caught:
         isolated(memory_limit_nbytes=300_000_000).run(None, {"x": BAD})
     assert caught.value.limit == "memory"
 

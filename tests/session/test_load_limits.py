@@ -119,7 +119,9 @@ def test_a_model_whose_own_objects_take_too_much_memory_is_a_limits_error(
     bomb: Callable[[int], ModelProto], count: int
 ) -> None:
     model = bomb(count).SerializeToString()
-    with pytest.raises(LimitExceededError, match="the nodes and constants of the model take more than") as raised:
+    with pytest.raises(
+        LimitExceededError, match=r"the nodes and constants of the model take .* and more, which"
+    ) as raised:
         InferenceSession(model, SessionOptions(memory_limit_nbytes=1 << 20), ["cpu"])
     assert raised.value.limit == "memory"
 
@@ -131,7 +133,7 @@ def test_functions_that_double_are_refused_before_they_are_inlined() -> None:
 
 def test_a_sparse_constant_is_judged_by_what_it_takes_when_dense() -> None:
     model = sparse(1 << 28).SerializeToString()
-    with pytest.raises(LimitExceededError, match="a constant of the model takes 1,073,741,824 bytes"):
+    with pytest.raises(LimitExceededError, match=r"a constant of the model takes 1\.1 GB"):
         InferenceSession(model, SessionOptions(memory_limit_nbytes=1 << 29), ["cpu"])
 
 
