@@ -59,7 +59,7 @@ class FeedCheck:
 
     def __call__(self, feeds: Mapping[str, Any], check: Callable[[], None]) -> list[Value]:
         """As :func:`check_feeds`; ``check`` raises where the run is to end, and is asked while that takes long."""
-        if type(feeds) is dict and len(feeds) == len(self._plain):
+        if self._plain is not None and type(feeds) is dict and len(feeds) == len(self._plain):
             values: list[Value] = []
             for each in self._plain:
                 value = feeds.get(each.name, _LEFT_OUT)
@@ -79,13 +79,13 @@ class FeedCheck:
             return check_feeds(feeds, self._inputs, self._optional)
 
 
-def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...]:
-    """One per input; none where any of them is something else."""
+def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...] | None:
+    """One per input; None where any of them is something else."""
     found = []
     for declared in inputs:
         kind = declared.value_type
         if not isinstance(kind, TensorType) or kind.element_type in (ElementType.STRING, ElementType.UNDEFINED):
-            return ()
+            return None
         sizes = () if kind.shape is None else tuple(enumerate(kind.shape))
         fixed = tuple((axis, size) for axis, size in sizes if isinstance(size, int))
         is_fixed = kind.shape is not None and len(fixed) == len(sizes)

@@ -3,10 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from ortpkg.errors import ExitCode, InvalidFeedError, LimitExceededError, StatusCode
 from ortpkg.session.feeds import FeedCheck
+from ortpkg.session.inference_session import InferenceSession
 from tests.session.conftest import session_of
 
 TEXT = """g (float[N,2] image, int64[2] sizes, string[M] names) => (float[N,2] y, int64[2] z, string[M] n)
@@ -79,6 +81,24 @@ def test_name_with_control_characters_is_escaped() -> None:
     with session_of(TEXT) as session, pytest.raises(InvalidFeedError) as caught:
         session.run(None, GOOD | {"\x1b[31mred": 1})
     assert "\x1b" not in str(caught.value)
+
+
+def test_an_empty_feed_of_a_model_with_texts_names_what_is_missing() -> None:
+    with (
+        session_of("g (string[M] names) => (string[M] n) { n = Identity(names) }") as session,
+        pytest.raises(InvalidFeedError) as caught,
+    ):
+        session.run(None, {})
+    assert "Required inputs (['names']) are missing from input feed ([])." in str(caught.value)
+
+
+def test_an_empty_feed_leaves_texts_their_default() -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 23]> g (string[2] names) => (string[2] n)'
+        ' <string[2] names = {"a", "b"}> { n = Identity(names) }'
+    )
+    with InferenceSession(proto.SerializeToString(), providers=["cpu"]) as session:
+        assert session.run(None, {})[0].tolist() == ["a", "b"]
 
 
 def test_a_run_ends_while_millions_of_texts_are_checked() -> None:
