@@ -40,8 +40,8 @@ def _placement(
 ) -> _Placement:
     """Source: the ConvTranspose operator: output = stride · (input - 1) + padding + reach - pads, per spatial axis.
 
-    With ``output_shape`` (or auto_pad SAME_*, which means input · stride) the pads follow from it; the odd one goes
-    to the end for SAME_UPPER, else to the beginning.
+    With ``output_shape`` (or auto_pad SAME_*, which means input · stride, or all there is where that is less) the pads
+    follow from it; the odd one goes to the end for SAME_UPPER, else to the beginning.
     """
     rank = len(spatial)
     sizes, strides, dilations = attributes.lists(rank, kernel_shape)
@@ -53,7 +53,7 @@ def _placement(
     for axis, size in enumerate(spatial):
         natural = strides[axis] * (size - 1) + (sizes[axis] - 1) * dilations[axis] + 1 + extra[axis]
         if output_shape or same:
-            wanted = output_shape[-rank:][axis] if output_shape else size * strides[axis]
+            wanted = output_shape[-rank:][axis] if output_shape else min(size * strides[axis], natural)
             total = max(natural - wanted, 0)
             first = total // 2 if attributes.auto_pad == "SAME_UPPER" else total - total // 2
         else:

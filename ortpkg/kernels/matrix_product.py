@@ -45,7 +45,7 @@ def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
     """``out = a @ b`` by numpy's rules for stacks and vectors; rows times one matrix are a single product."""
     if a.ndim == 2 and b.ndim == 2:
         matrix_product(a, b, out)
-    elif b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous and out.flags.c_contiguous and a.size:
+    elif b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous and out.flags.c_contiguous and a.size and b.size:
         matrix_product(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, b.shape[1]))
     else:
         product_in_blocks(a, b, out)

@@ -31,7 +31,8 @@ def _sliced(
     for start, end, axis, step in zip(starts, ends, normalized_axes(axes, x.ndim), steps, strict=True):
         if step == 0:
             raise ValueError(f"the step of axis {axis} is 0")
-        first, stop, _ = slice(start, end, step).indices(x.shape[axis])
+        # A start before the axis means its first element, backwards too, where numpy takes nothing.
+        first, stop, _ = slice(max(start, -x.shape[axis]), end, step).indices(x.shape[axis])
         index[axis] = slice(first, stop if stop >= 0 else None, step)
     part = x[tuple(index)]
     out = context.output(0, part.shape, x.dtype)

@@ -13,6 +13,8 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 _BOOL = np.dtype(np.bool_)
+#: Of Split: before, parts without lengths are equal.
+_UNEVEN_PARTS_SINCE = 18
 
 
 def _copied(context: OpKernelContext, x: Tensor, index: int = 0) -> Tensor:
@@ -64,8 +66,13 @@ def _split(context: OpKernelContext, x: Tensor, axis: int, lengths: Sequence[int
     return tuple(outputs) if len(outputs) > 1 else outputs[0]
 
 
-def _even_lengths(size: int, parts: int) -> list[int]:
-    """``parts`` equal lengths; where that does not come out even, the last is shorter (Split-18)."""
+def _even_lengths(size: int, parts: int, *, exactly: bool) -> list[int]:
+    """``parts`` equal lengths; where that does not come out even, the last is shorter (Split-18).
+
+    ``exactly``: before, that was an error.
+    """
+    if exactly and size % parts:
+        raise ValueError(f"{size} elements cannot be split into {parts} equal parts")
     length = -(-size // parts)
     return [max(min(length, size - start * length), 0) for start in range(parts)]
 
@@ -76,6 +83,7 @@ def split(info: OpKernelInfo) -> Compute:
     axis = info.attribute("axis", 0)
     by_attribute = info.attribute("split")
     parts = info.attribute("num_outputs", len(info.node.outputs))
+    exactly = info.node.since_version < _UNEVEN_PARTS_SINCE
 
     def compute(context: OpKernelContext, x: Tensor, lengths: Tensor | None = None) -> Any:
         if lengths is not None:
@@ -83,7 +91,7 @@ def split(info: OpKernelInfo) -> Compute:
         elif by_attribute is not None:
             wanted = by_attribute
         else:
-            wanted = _even_lengths(x.shape[normalized_axis(axis, x.ndim)], parts)
+            wanted = _even_lengths(x.shape[normalized_axis(axis, x.ndim)], parts, exactly=exactly)
         if len(wanted) != len(info.node.outputs):
             raise ValueError(f"{len(wanted)} lengths are given for {len(info.node.outputs)} outputs")
         return _split(context, x, axis, wanted)

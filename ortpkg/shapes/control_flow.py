@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size
+from ortpkg.shapes.expressions import Size, larger
 from ortpkg.shapes.knowledge import Knowledge, KnownTensor
 from ortpkg.shapes.merging import common
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
@@ -35,7 +35,9 @@ def loop(context: ShapeContext) -> None:
     states: list[Knowledge | None] = [context.known(slot) for slot in range(2, len(context.node.inputs))]
     number = KnownTensor(ElementType.INT64, ())
     condition = KnownTensor(ElementType.BOOL, ())
+    trips = context.size(0) if not context.has(1) else None
     once = context.number(0) == 1
+    begins = not context.has(1) or context.number(1) == 1
     initial = list(states)
     for round_ in range(_MOST_ROUNDS):
         made = context.infer_subgraph(body, (number, condition, *states))
@@ -46,11 +48,13 @@ def loop(context: ShapeContext) -> None:
         if widened == states:
             break
         states = _widened(states, widened) if round_ < _MOST_ROUNDS - 2 else [_typed_only(each) for each in widened]
-    # Without an iteration the states come out as they went in.
-    final = [common(before, later, context.new_size) for before, later in zip(initial, states, strict=True)]
+    # Without an iteration the states come out as they went in; after the only one, as the body gives them.
+    final = [
+        later if once and begins else common(before, later, context.new_size)
+        for before, later in zip(initial, after if once else states, strict=True)
+    ]
     for index, known in enumerate(final):  # an optional sequence may come out as a sequence: what the body gives
         context.make_known(index, known or after[index])
-    trips = context.size(0) if not context.has(1) else None
     for slot, index in enumerate(range(1 + len(states), len(made)), start=len(states)):
         _stack(context, slot, made[index], trips)
 
@@ -70,7 +74,7 @@ def _typed_only(known: Knowledge | None) -> Knowledge | None:
 
 def _stack(context: ShapeContext, slot: int, each: Knowledge | None, count: Size | None) -> None:
     if isinstance(each, KnownTensor):
-        size = context.new_size() if count is None or (isinstance(count, int) and count < 0) else count
+        size = context.new_size() if count is None else larger(0, count)
         context.make(slot, None if each.shape is None else (size, *each.shape), each.element_type)
 
 

@@ -7,7 +7,17 @@ import math
 from collections.abc import Callable, Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, TooLargeError, broadcast, floor_divide, larger, remainder, smaller
+from ortpkg.shapes.expressions import (
+    Size,
+    TooLargeError,
+    broadcast,
+    divide_exactly,
+    floor_divide,
+    is_at_least,
+    larger,
+    remainder,
+    smaller,
+)
 from ortpkg.shapes.knowledge import MOST_ELEMENTS, WHOLE_NUMBERS, Elements, KnownTensor, Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
 
@@ -93,7 +103,9 @@ def _truncated_quotient(left: Size, right: Size) -> Size | None:
     """Whole numbers are divided towards zero (Div)."""
     if isinstance(left, int) and isinstance(right, int):
         return None if right == 0 else int(math.copysign(abs(left) // abs(right), left * right)) if left else 0
-    return floor_divide(left, right) if isinstance(right, int) and right > 0 else None
+    if not isinstance(right, int) or right <= 0:
+        return None
+    return floor_divide(left, right) if is_at_least(left, 0) else divide_exactly(left, right)
 
 
 def _modulo(left: Size, right: Size) -> Size | None:
@@ -228,16 +240,21 @@ def identity(context: ShapeContext) -> None:
 
 @infers("Cast")
 def cast(context: ShapeContext) -> None:
-    """Between whole numbers of 32 and 64 bits, and from bool, elements stay what they are."""
+    """Between whole numbers elements stay what they are; what passes the range of the type is not followed."""
     target = context.chosen_type("to", ElementType.UNDEFINED)
     kept = _cast_elements(context.tensor(0), target)
     context.make(0, context.shape(0), target, None if kept is None else kept.values)
 
 
 def _cast_elements(given: KnownTensor | None, target: ElementType) -> Elements | None:
-    if given is None or given.elements is None or target not in {ElementType.INT64, ElementType.INT32}:
+    if given is None or given.elements is None or given.element_type not in WHOLE_NUMBERS:
         return None
-    return given.elements if given.element_type in WHOLE_NUMBERS else None
+    if target in _FOLLOWED:
+        return given.elements
+    known = (value if isinstance(value, int) else None for value in given.elements)
+    is_bool = target is ElementType.BOOL
+    numbers = tuple(None if value is None else int(value != 0) if is_bool else value for value in known)
+    return Elements(given.elements.shape, numbers) if target in WHOLE_NUMBERS else None
 
 
 @infers("CastLike")

@@ -315,14 +315,10 @@ def _with_type(known: Knowledge | None, by_definition: Knowledge | None) -> Know
     if known is None:
         return by_definition
     if isinstance(known, KnownTensor) and known.element_type is ElementType.UNDEFINED:
-        if isinstance(by_definition, KnownTensor):
-            elements = known.elements if by_definition.element_type in _FOLLOWED else None
-            return KnownTensor(by_definition.element_type, known.shape, elements)
-        return known
-    return known
-
-
-_FOLLOWED = frozenset({ElementType.INT64, ElementType.INT32, ElementType.BOOL})
+        if not isinstance(by_definition, KnownTensor):
+            return known
+        known = KnownTensor(by_definition.element_type, known.shape, known.elements)
+    return known.with_elements_in_range() if isinstance(known, KnownTensor) else known
 
 
 def _with_names(made: ValueType, declared: ValueType | None) -> ValueType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.shapes.expressions import Size, divide_exactly, floor_divide, total
+from ortpkg.shapes.expressions import Size, TooLargeError, divide_exactly, floor_divide, larger, smaller, total
 from ortpkg.shapes.knowledge import MOST_ELEMENTS
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
 
@@ -84,13 +84,22 @@ def split_sizes(context: ShapeContext, whole: Size, count: int) -> list[Size]:
     if isinstance(whole, int):
         if whole % count and context.version < 18:
             raise ShapeError(f"{context.node}: {whole} elements in {count} equal parts")
-        each = -(-whole // count)
-        return [*(each,) * (count - 1), max(whole - each * (count - 1), 0)]
+        return _uneven_parts(whole, -(-whole // count), count)
     exact = divide_exactly(whole, count)
     if exact is not None or context.version < 18:
         return [context.compute(floor_divide, whole, count) if exact is None else exact] * count
-    each_size = context.compute(floor_divide, whole + (count - 1), count)
-    return [*(each_size,) * (count - 1), context.compute(lambda: whole - each_size * (count - 1))]
+    each = context.compute(floor_divide, whole + (count - 1), count)
+    try:
+        return _uneven_parts(whole, each, count)
+    except TooLargeError:
+        return [each, *context.new_sizes(count - 1)]
+
+
+def _uneven_parts(whole: Size, each: Size, count: int) -> list[Size]:
+    """Parts of ``each`` until nothing is left; what is left at last may be less, or nothing."""
+    if count == 2:
+        return [each, whole - each]
+    return [each, *(smaller(each, larger(0, whole - each * before)) for before in range(1, count))]
 
 
 def _part(context: ShapeContext, slot: int, count: int) -> list[Size | None] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ortpkg.graph.types import (
@@ -25,10 +25,18 @@ MOST_ELEMENTS = 1024
 #: Of dimensions; numpy has no more.
 MOST_DIMENSIONS = 64
 
-WHOLE_NUMBERS = frozenset({
-    ElementType.INT8, ElementType.INT16, ElementType.INT32, ElementType.INT64, ElementType.BOOL,
-    ElementType.UINT8, ElementType.UINT16, ElementType.UINT32, ElementType.UINT64,
-})  # fmt: skip
+#: Element types that are followed → the least and the largest number that they hold.
+WHOLE_NUMBERS: Mapping[ElementType, tuple[int, int]] = {
+    ElementType.BOOL: (0, 1),
+    ElementType.INT8: (-(1 << 7), (1 << 7) - 1),
+    ElementType.INT16: (-(1 << 15), (1 << 15) - 1),
+    ElementType.INT32: (-(1 << 31), (1 << 31) - 1),
+    ElementType.INT64: (-(1 << 63), (1 << 63) - 1),
+    ElementType.UINT8: (0, (1 << 8) - 1),
+    ElementType.UINT16: (0, (1 << 16) - 1),
+    ElementType.UINT32: (0, (1 << 32) - 1),
+    ElementType.UINT64: (0, (1 << 64) - 1),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,16 @@ class KnownTensor:
     def without_elements(self) -> KnownTensor:
         """The same type and shape, with no value known."""
         return self if self.elements is None else replace(self, elements=None)
+
+    def with_elements_in_range(self) -> KnownTensor:
+        """The same; not known are numbers that the element type does not hold, which a run wraps around."""
+        if self.elements is None or self.element_type not in WHOLE_NUMBERS:
+            return self.without_elements()
+        low, high = WHOLE_NUMBERS[self.element_type]
+        if all(low <= value <= high for value in self.elements if isinstance(value, int)):
+            return self
+        kept = (None if isinstance(value, int) and not low <= value <= high else value for value in self.elements)
+        return replace(self, elements=Elements(self.elements.shape, tuple(kept)))
 
 
 @dataclass(frozen=True, slots=True)

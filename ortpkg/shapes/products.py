@@ -137,12 +137,7 @@ def einsum(context: ShapeContext) -> None:
             ellipses.append(own[len(before) : end])
         letters = (*zip(before, own, strict=False), *zip(after, own[end:], strict=True))
         for letter, size in letters:
-            known = by_letter.get(letter)
-            by_letter[letter] = (
-                size
-                if known is None or known == 1 or (not isinstance(known, int) and isinstance(size, int) and size != 1)
-                else known
-            )
+            (by_letter[letter],) = broadcast_shapes(context, ((by_letter.get(letter, 1),), (size,))) or ()
     if "->" not in equation:
         every = inputs.replace(",", "").replace("...", "")
         once = sorted(letter for letter in set(every) if every.count(letter) == 1)

@@ -73,7 +73,7 @@ def _keep_ratio(context: ShapeContext, made: list[Size], shape: Sizes, positions
             made[axis] = context.new_size()
         return
     choose = min if context.attribute("keep_aspect_ratio_policy") == "not_larger" else max
-    scale = choose(size / was for size, was in zip(sizes, own, strict=True))
+    scale = choose(size / was if size else 1.0 for size, was in zip(sizes, own, strict=True))  # as the kernel does
     for axis, was in zip(positions, own, strict=True):
         made[axis] = math.floor(scale * was + 0.5)
 

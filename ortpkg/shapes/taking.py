@@ -54,7 +54,7 @@ def sliced_size(context: ShapeContext, size: Size, start: Size | None, end: Size
     if not isinstance(step, int) or start is None or end is None:
         return context.new_size()
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
-        return len(range(*slice(start, end if step > 0 or end >= -size else None, step).indices(size)))
+        return len(sliced_range(size, start, end, step))
     if step < 0:
         is_whole = start == -1 or (isinstance(start, int) and start >= _FAR) or start == size - 1
         to_front = isinstance(end, int) and end <= -_FAR
@@ -67,6 +67,14 @@ def sliced_size(context: ShapeContext, size: Size, start: Size | None, end: Size
     if first is None or last is None:
         return context.new_size()
     return context.compute(lambda: larger(0, floor_divide(last - first + (step - 1), step)))
+
+
+def sliced_range(size: int, start: int, end: int, step: int) -> range:
+    """The positions that Slice takes of an axis: as numpy's, but that a start before the axis means its first element
+    where it goes backwards.
+    """
+    first, last, _ = slice(max(start, -size), end, step).indices(size)
+    return range(first, last, step)
 
 
 def _bounded(context: ShapeContext, position: Size, size: Size) -> Size | None:
@@ -93,8 +101,7 @@ def _sliced_elements(
     start, end, step = starts[0], ends[0], 1 if steps is None else steps[0]
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)):
         return None
-    size = given.shape[0]
-    return list(given.values[slice(start, end if step > 0 or end >= -size else None, step)])
+    return [given.values[index] for index in sliced_range(given.shape[0], start, end, step)]
 
 
 @infers("Gather")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expressions import Size, ceil_divide, floor_divide, larger
+from ortpkg.shapes.expressions import Size, ceil_divide, floor_divide, larger, smaller, total
 from ortpkg.shapes.knowledge import Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
 
@@ -50,10 +50,12 @@ def _window_count(
 ) -> Size:
     room = size + (before + after) - reach
     if isinstance(room, int) and isinstance(size, int):
-        if room < 0 and (room // stride + 1 < 0 or size > 0):
-            raise ShapeError(f"{context.node}: a window over {reach} elements on an axis of {size}")
         count = (-(-room // stride) if ceils else room // stride) + 1
-        return count - 1 if ceils and (count - 1) * stride >= size + before else count
+        if ceils and (count - 1) * stride >= size + before:
+            count -= 1
+        if count < 0 or (count == 0 and size > 0):
+            raise ShapeError(f"{context.node}: a window over {reach} elements on an axis of {size}")
+        return count
     if not ceils or stride == 1:
         return context.compute(lambda: floor_divide(room, stride) + 1)
     # A window that would start in the padding behind the input does not count: it depends on the size itself.
@@ -169,12 +171,14 @@ def _transposed_sizes(context: ShapeContext, spatial: Sizes, kernel: Sequence[Si
     before, after = _pads(context, rank) if auto_pad == "NOTSET" else ([0] * rank, [0] * rank)
     made = []
     for axis, size in enumerate(spatial):
-        if auto_pad.startswith("SAME"):
-            made.append(context.compute(lambda size=size, axis=axis: size * strides[axis]))
-            continue
         reach = context.compute(lambda axis=axis: (kernel[axis] - 1) * dilations[axis] + 1)
         grown = context.compute(lambda size=size, axis=axis: (size - 1) * strides[axis])
-        made.append(context.compute(lambda *all_: sum(all_), grown, reach, added[axis], -before[axis], -after[axis]))
+        whole = context.compute(total, grown, reach, added[axis])
+        if auto_pad.startswith("SAME"):
+            wanted = context.compute(lambda size=size, axis=axis: size * strides[axis])
+            made.append(context.compute(smaller, wanted, whole))
+        else:
+            made.append(context.compute(total, whole, -before[axis], -after[axis]))
     return made
 
 

@@ -88,6 +88,12 @@ def test_same_padding_keeps_the_size_per_stride(auto_pad: str) -> None:
     assert result.shape == (1, 1, 3, 6)
 
 
+def test_same_padding_of_a_transposed_convolution_takes_no_more_than_there_is() -> None:
+    x, w = np.ones((1, 1, 2), np.float32), np.ones((1, 1, 2), np.float32)
+    result = run_op("ConvTranspose", x, w, auto_pad="SAME_UPPER", strides=[3])
+    assert result.tolist() == [[[1, 1, 0, 1, 1]]]  # as in onnxruntime
+
+
 def test_float16_convolution_rounds_once() -> None:
     x, w = normal(1, 8, 5, 5).astype(np.float16), normal(4, 8, 3, 3).astype(np.float16)
     expected = naive_conv(x, w, 1, [1, 1], [1, 1], [0] * 4).astype(np.float16)

@@ -35,6 +35,7 @@ def test_equals_the_plain_product(rows: int, is_transposed: bool, dtype: type) -
         ((200,), (6, 200, 128)),
         ((6, 128, 200), (200,)),
         ((0, 128, 200), (200, 128)),
+        ((6, 128, 200), (200, 0)),
     ],
 )
 def test_stacks_follow_numpys_rules(left: tuple[int, ...], right: tuple[int, ...]) -> None:

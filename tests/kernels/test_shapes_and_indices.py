@@ -72,6 +72,7 @@ def test_reshape_to_another_number_of_elements_is_refused(shape: tuple[int, ...]
         ("Transpose", (X,), {"perm": [0, 1]}, r"perm \(0, 1\) is no permutation"),
         ("Concat", (X, X[:, :2]), {"axis": 0}, r"shapes \(2, 3, 4\) and \(2, 2, 4\) differ in more than the axis 0"),
         ("Split", (X, int64(1, 1)), {"axis": 1}, r"cannot be split into lengths \(1, 1\)"),
+        ("Split", (X,), {"axis": 1, "opset": 13}, "3 elements cannot be split into 2 equal parts"),
         ("Expand", (X, int64(2, 2, 4)), {}, "do not broadcast together"),
         ("Expand", (X, int64(-1, 3, 4)), {}, "has a negative dimension"),
         ("Tile", (X, int64(1, 2)), {}, r"repeats \(1, 2\) do not fit"),
@@ -175,6 +176,7 @@ def test_slice_clamps_what_lies_outside() -> None:
     np.testing.assert_array_equal(run_op("Slice", X, int64(-far), int64(far), int64(1)), X)
     np.testing.assert_array_equal(run_op("Slice", X, int64(far), int64(-far), int64(1), int64(-1)), X[:, ::-1])
     assert run_op("Slice", X, int64(2), int64(1), int64(2)).shape == (2, 3, 0)
+    np.testing.assert_array_equal(run_op("Slice", X, int64(-far), int64(-far), int64(1), int64(-1)), X[:, :1])
 
 
 def test_negative_pads_cut() -> None:
