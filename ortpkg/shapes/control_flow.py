@@ -86,8 +86,8 @@ def scan(context: ShapeContext) -> None:
         _scan_batches(context)
         return
     given = [context.known(slot) for slot in range(len(context.node.inputs))]
+    input_axes, output_axes = _scan_axes(context, scanned)
     states = given[: len(given) - scanned]
-    input_axes = context.integers("scan_input_axes") or (0,) * scanned
     elements: list[Knowledge | None] = []
     length: Size | None = None
     for known, axis in zip(given[len(states) :], input_axes, strict=True):
@@ -109,10 +109,20 @@ def scan(context: ShapeContext) -> None:
         made = context.infer_subgraph(body, (*final, *elements))
     for index, known_state in enumerate(final):
         context.make_known(index, known_state)
-    count = len(context.node.outputs) - len(states)
-    output_axes = context.integers("scan_output_axes") or (0,) * count
-    for position, slot in enumerate(range(len(states), len(states) + count)):
-        _stack_along(context, slot, made[slot] if slot < len(made) else None, length, output_axes[position])
+    for slot, axis in enumerate(output_axes, start=len(states)):
+        _stack_along(context, slot, made[slot] if slot < len(made) else None, length, axis)
+
+
+def _scan_axes(context: ShapeContext, scanned: int) -> tuple[Sequence[int], Sequence[int]]:
+    """The axes that inputs and outputs are scanned along."""
+    if not 0 < scanned <= len(context.node.inputs):
+        raise ShapeError(f"{context.node}: scans {scanned} of {len(context.node.inputs)} inputs")
+    count = len(context.node.outputs) - (len(context.node.inputs) - scanned)
+    axes = context.integers("scan_input_axes") or (0,) * scanned
+    made_along = context.integers("scan_output_axes") or (0,) * count
+    if len(axes) != scanned or len(made_along) != count:
+        raise ShapeError(f"{context.node}: an axis is needed for each of {scanned} inputs and {count} outputs")
+    return axes, made_along
 
 
 def _element(context: ShapeContext, known: Knowledge | None, axis: int) -> tuple[Knowledge | None, Size | None]:

@@ -204,6 +204,8 @@ def _compared(comparison: Callable[[int, int], int], op_type: str, left: Size, r
 
 def broadcast_elements(elements: Elements, shape: tuple[int, ...]) -> list[Size | None]:
     """The elements as those of a tensor of ``shape``, to which they broadcast."""
+    if 0 in shape:  # the other sizes may be anything
+        return []
     own = (*(1,) * (len(shape) - len(elements.shape)), *elements.shape)
     strides = [math.prod(own[axis + 1 :]) if own[axis] != 1 else 0 for axis in range(len(own))]
     return [

@@ -49,6 +49,8 @@ def _scales(context: ShapeContext, *, is_new: bool) -> list[float] | None:
             return [1.0, 1.0, context.attribute("height_scale", 1.0), context.attribute("width_scale", 1.0)]
         return list(context.attribute("scales", ())) or None
     array = context.constant(_SCALES_SINCE_11 if is_new else 1)
+    if array is not None and array.dtype.kind != "f":
+        raise ShapeError(f"{context.node}: scales of type {array.dtype}")
     return None if array is None else [float(value) for value in array.reshape(-1)]
 
 

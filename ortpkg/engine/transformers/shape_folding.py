@@ -20,7 +20,10 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
         return False
     shape = source.shape
     if node.op_type == "Shape":
-        shape = shape[node.attribute("start", 0) : node.attribute("end", len(shape))]
+        start, end = node.attribute("start", 0), node.attribute("end", len(shape))
+        if not isinstance(start, int) or not isinstance(end, int):  # older versions define neither, and no type
+            return False
+        shape = shape[start:end]
     known = [dimension for dimension in shape if isinstance(dimension, int)]
     if len(known) < len(shape):
         return False
