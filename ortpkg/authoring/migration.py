@@ -244,17 +244,18 @@ def _never_selected(
     line: _Line, component: ComponentInfo, selections: Sequence[_Selected]
 ) -> Iterator[tuple[str, str]]:
     """Variants that win nowhere, each with what is said of it where its own EP selects."""
+    winners = {name for _, _, one in selections for name in one.unpredictable}
+    winners |= {one.best.variant.name for _, _, one in selections if one.best is not None}
+    said: dict[str, str] = {}
+    said_by: dict[tuple[str | None, str], str] = {}  # the last word of each EP
+    for ep, _, one in selections:
+        said |= {each.variant.name: each.reason for each in one.verdicts}
+        said_by |= {(ep, each.variant.name): each.reason for each in one.verdicts}
     for variant in component.variants:
-        won = any(
-            variant.name in one.unpredictable or (one.best is not None and one.best.variant.name == variant.name)
-            for _, _, one in selections
-        )
-        if won:
+        if variant.name in winners:
             continue
         own = (line.constraints_of(variant) or Constraints()).ep or OTHER_EP
-        judged = sorted(selections, key=lambda each: each[0] == own)
-        reasons = [each.reason for _, _, one in judged for each in one.verdicts if each.variant.name == variant.name]
-        yield f"{component.name}/{variant.name}", reasons[-1]
+        yield f"{component.name}/{variant.name}", said_by.get((own, variant.name)) or said[variant.name]
 
 
 def _read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[str, ...]]:

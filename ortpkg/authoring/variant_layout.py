@@ -7,7 +7,8 @@ together. Variants that share a folder go on sharing it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -55,47 +56,54 @@ def place_variants(package: PackageInfo, form: PackageFormat) -> dict[tuple[str,
     for what lies outside of the package.
     """
     gathers = form is not package.format and form is not PackageFormat.COMPONENT
+    holding = _holding_folders(package)
     return {
-        (component.name, variant.name): _place(package, variant, folder, gathers=gathers)
+        (component.name, variant.name): _place(
+            package, variant, folder, gathers=gathers, takes_files=variant.directory in holding
+        )
         for component in package.components
-        for variant, folder in _folders(package, component)
+        for variant, folder in _folders(package, component, holding)
     }
 
 
-def _folders(package: PackageInfo, component: ComponentInfo) -> Iterator[tuple[VariantInfo, str]]:
+def _folders(
+    package: PackageInfo, component: ComponentInfo, holding: Collection[Path]
+) -> Iterator[tuple[VariantInfo, str]]:
     """Each variant with the name of its folder; variants that share one get the same."""
     base = package.root / MODELS / component.name
     names: dict[Path, str] = {
         variant.directory: variant.directory.name
         for variant in component.variants
-        if variant.directory.parent == base and not _holds_others(package, variant)
+        if variant.directory.parent == base and variant.directory not in holding
     }
+    taken = set(names.values())
+    sharing = Counter(variant.directory for variant in component.variants)
     for variant in component.variants:
-        if variant.directory == base:  # weights that are shared by checksum lie there, and the models that need them
+        folder = variant.directory
+        if folder == base:  # weights that are shared by checksum lie there, and the models that need them
             yield variant, OWN_FOLDER
             continue
-        sharing = [each for each in component.variants if each.directory == variant.directory]
-        is_alone = len(sharing) == 1 or _holds_others(package, variant)
-        name = variant.name if is_alone else variant.directory.name
-        while variant.directory not in names and name in names.values():
+        name = variant.name if sharing[folder] == 1 or folder in holding else folder.name
+        while folder not in names and name in taken:
             name += "_"
-        yield variant, name if _holds_others(package, variant) else names.setdefault(variant.directory, name)
+        if folder not in holding:
+            name = names.setdefault(folder, name)
+            taken.add(name)
+        yield variant, name
 
 
-def _holds_others(package: PackageInfo, variant: VariantInfo) -> bool:
-    """Whether the variant's folder holds documents, or folders of others: then only the files that it needs are its."""
-    holders = (package.root, *(component.directory for component in package.components))
-    folders = (each.directory for component in package.components for each in component.variants)
-    return any(each.is_relative_to(variant.directory) for each in holders) or any(
-        each != variant.directory and each.is_relative_to(variant.directory) for each in folders
-    )
+def _holding_folders(package: PackageInfo) -> frozenset[Path]:
+    """The folders that hold documents, or folders of variants: of what lies there, a variant has the files it needs."""
+    documented = {package.root, *(component.directory for component in package.components)}
+    folders = {variant.directory for component in package.components for variant in component.variants}
+    above = {parent for folder in documented | folders for parent in folder.parents}
+    return frozenset(documented | above)
 
 
-def _place(package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bool) -> VariantPlace:
+def _place(package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bool, takes_files: bool) -> VariantPlace:
     folder = f"{MODELS}/{variant.component_name}" + ("" if name == OWN_FOLDER else f"/{name}")
     if not variant.directory.is_relative_to(package.root):
         raise AuthoringError(f"variant {quoted(variant.name)} lies outside of the package, in an installed one")
-    takes_files = _holds_others(package, variant)
     if takes_files and variant.model_path is None:
         message = f"variant {quoted(variant.name)} is a set of files in {quoted(variant.directory)}"
         raise AuthoringError(f"{message}, with files of others: nobody can say which are its own")

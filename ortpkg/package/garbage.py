@@ -9,17 +9,23 @@ stays.
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from ortpkg.errors import PackageError, PackageFormatError, quoted
+from ortpkg.package.asset_reference import ASSETS_DIRECTORY, asset_folder_name
 from ortpkg.package.digests import PackageDigests, is_within, list_files
+from ortpkg.package.documents import read_json
 from ortpkg.package.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.findings import finding
 from ortpkg.package.hashing import HashedFile, hash_files
 from ortpkg.package.metadata_format import MANIFEST
+from ortpkg.package.model_file import GENAI_CONFIG
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.rules import DOCUMENT_SHAPE
@@ -27,7 +33,11 @@ from ortpkg.package.samples import read_samples
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 
 _CHUNK_NBYTES = 1024 * 1024
-_MOST_JSON_NBYTES = 16 * 1024 * 1024  # no reader takes a larger document
+_MOST_JSON_NBYTES = 32 * 1024 * 1024  # no reader takes a larger document
+_MOST_PATH_CHARACTERS = 4096
+_FEW_PATTERNS = 100
+_ASSET = re.compile(rb"sha256[:-]([0-9a-f]{64})")
+_ESCAPED_ASCII = re.compile(rb"\\u00([0-7][0-9a-fA-F])")
 
 
 def files_to_delete(
@@ -58,11 +68,11 @@ def files_to_delete(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UsedPlaces:
-    """What a package uses.
+    """What a package uses; places are real paths, in a form in which equal paths are equal.
 
     Attributes:
-        places: real path, in a form in which equal paths are equal → what uses it.
-        folders: those of them of which every file is used, likewise.
+        places: each that is used, and each folder above one → what uses it.
+        folders: those of which every file is used, likewise.
         models: every model → the folders that the files lie in which it refers to.
     """
 
@@ -74,21 +84,16 @@ class _UsedPlaces:
     def of(cls, root: Path, garbage: Collection[str]) -> _UsedPlaces:
         try:
             package = open_package(root)
-            places: dict[str, str] = {}
-            for path, what in _places_of(package):
-                places.setdefault(_key(path), what)
+            used = dict(_first_of_each(_places_of(package)))
+            configured = _configured_places(package, garbage)
         except PackageError as error:
             raise PackageFormatError(
                 f"a change of {quoted(root)} was interrupted, and nobody knows what of it is in use, since the package "
                 f"cannot be read: {error}",
                 path=root,
             ) from error
-        mentioned = _mentioned_assets(package, garbage)
-        folders = {
-            _key(asset.path): f"shared asset {quoted(asset.uri)}"
-            for asset in package.shared_assets
-            if asset.is_declared or asset.uri in mentioned
-        }
+        folders = {_key(path): what for path, what in _assets_of(package, garbage)}
+        folders |= {_key(path): what for path, what in configured if path.is_dir()}
         models: dict[Path, tuple[Path, ...]] = {}
         for variant in _variants_of(package):
             if variant.model_path is None:
@@ -96,26 +101,33 @@ class _UsedPlaces:
             else:
                 known = models.get(variant.model_path, ())
                 models[variant.model_path] = tuple(dict.fromkeys((*known, *_data_folders(variant, variant.model_path))))
-        return cls(places=places | folders, folders=folders, models=models)
+        used |= dict(_first_of_each(configured)) | folders
+        places = dict(used)
+        for place, what in used.items():
+            for folder in _folders_above(place):
+                places.setdefault(folder, what)
+        return cls(places=places, folders=folders, models=models)
 
     def check(self, root: Path, path: str) -> None:
         """PackageFormatError where ``path`` is, holds, or lies in what is in use as a whole."""
         key = _key(root / path)
-        for place, what in self.places.items():
-            if place == key or place.startswith(key + os.sep):
-                raise _refusal(root, path, f"is in use by {what}")
-        for folder, what in self.folders.items():
-            if key.startswith(folder + os.sep):
-                raise _refusal(root, path, f"is in use by {what}")
+        what = self.places.get(key)
+        if what is None:
+            what = next((self.folders[folder] for folder in _folders_above(key) if folder in self.folders), None)
+        if what is not None:
+            raise _refusal(root, path, f"is in use by {what}")
 
     def check_models(self, root: Path, files: Collection[str]) -> None:
         """PackageFormatError where a model refers to one of ``files``: then their name is in it, as it stands."""
+        below: dict[Path, list[str]] = {}
+        for file in files:
+            for folder in (root / file).parents:
+                below.setdefault(folder, []).append(file)
         for model, folders in self.models.items():
             wanted = {
                 pattern: file
-                for file in files
                 for folder in folders
-                if (root / file).is_relative_to(folder)
+                for file in below.get(folder, ())
                 for pattern in _patterns_of((root / file).relative_to(folder).as_posix())
             }
             found = _first_in(model, tuple(wanted)) if wanted else None
@@ -123,21 +135,67 @@ class _UsedPlaces:
                 raise _refusal(root, wanted[found], f"is in use by the model {quoted(model.name)}")
 
 
-def _mentioned_assets(package: PackageInfo, garbage: Collection[str]) -> frozenset[str]:
-    """Shared assets whose digest stands in any JSON file that stays; genai configurations refer to them, too.
+def _first_of_each(places: Iterable[tuple[Path, str]]) -> Iterator[tuple[str, str]]:
+    """Each place once, with what named it first."""
+    said: set[str] = set()
+    for path, what in places:
+        key = _key(path)
+        if key not in said:
+            said.add(key)
+            yield key, what
 
-    An asset that merely lies in shared_assets/ may be what an interrupted change has left.
+
+def _assets_of(package: PackageInfo, garbage: Collection[str]) -> Iterator[tuple[Path, str]]:
+    """The folders of shared assets that are declared, or whose digest stands in any JSON file that stays.
+
+    Configurations of GenAI refer to them too, in packages of each generation. An asset that merely lies in
+    shared_assets/ may be what an interrupted change has left.
     """
-    if not package.shared_assets:
-        return frozenset()
-    files = [path for path in list_files(package.root) if path.endswith(".json") and not is_within(path, garbage)]
-    found: set[str] = set()
-    for path in files:
-        file = package.root / path
-        if file.is_file() and file.stat().st_size <= _MOST_JSON_NBYTES:
-            content = file.read_bytes()
-            found |= {asset.uri for asset in package.shared_assets if asset.uri.encode() in content}
-    return frozenset(found)
+    folders = {asset.uri: asset.path for asset in package.shared_assets}
+    mentioned = {asset.uri for asset in package.shared_assets if asset.is_declared}
+    for path in _documents_that_stay(package, garbage):
+        content = path.read_bytes()
+        content = _ESCAPED_ASCII.sub(lambda found: bytes([int(found[1], 16)]), content)
+        mentioned |= {f"sha256:{digest.decode()}" for digest in _ASSET.findall(content)}
+    for uri in sorted(mentioned):
+        folder = folders.get(uri, package.root / ASSETS_DIRECTORY / asset_folder_name(uri))
+        if os.path.lexists(folder):
+            yield folder, f"shared asset {quoted(uri)}"
+
+
+def _configured_places(package: PackageInfo, garbage: Collection[str]) -> tuple[tuple[Path, str], ...]:
+    """What any text of a GenAI configuration that stays names, relative to its folder, and that is there.
+
+    PackageFormatError where one cannot be read.
+    """
+    found = []
+    for path in _documents_that_stay(package, garbage):
+        if path.name != GENAI_CONFIG:
+            continue
+        what = f"{quoted(path.relative_to(package.root).as_posix())}"
+        for text in _texts_in(read_json(path, document=path.relative_to(package.root).as_posix())):
+            place = Path(os.path.normpath(path.parent / text)) if 0 < len(text) < _MOST_PATH_CHARACTERS else path
+            is_there = "\0" not in text and os.path.lexists(place)
+            if is_there and not path.is_relative_to(place):
+                found.append((place, what))
+    return tuple(found)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    level = [value]
+    while level:
+        yield from (each for each in level if isinstance(each, str))
+        inner = [each.values() for each in level if isinstance(each, dict)]
+        level = [*chain(*inner), *chain(*(each for each in level if isinstance(each, list)))]
+
+
+def _documents_that_stay(package: PackageInfo, garbage: Collection[str]) -> Iterator[Path]:
+    """Every JSON file of the package that is no garbage, up to the size that a reader takes."""
+    for name in list_files(package.root):
+        if name.endswith(".json") and not is_within(name, garbage):
+            path = package.root / name
+            if path.is_file() and path.stat().st_size <= _MOST_JSON_NBYTES:
+                yield path
 
 
 def _variants_of(package: PackageInfo) -> Iterator[VariantInfo]:
@@ -192,19 +250,41 @@ def _patterns_of(location: str) -> Iterator[bytes]:
 
 
 def _first_in(model: Path, patterns: tuple[bytes, ...]) -> bytes | None:
+    find = _finder(patterns)
     overlap = max(map(len, patterns)) - 1
     tail = b""
     try:
         with model.open("rb") as stream:
             while chunk := stream.read(_CHUNK_NBYTES):
                 window = tail + chunk
-                for pattern in patterns:
-                    if pattern in window:
-                        return pattern
+                if (found := find(window)) is not None:
+                    return found
                 tail = window[-overlap:]
     except OSError as error:
         raise PackageFormatError(f"{quoted(model)} cannot be read: {error.strerror}", path=model) from error
     return None
+
+
+def _finder(patterns: tuple[bytes, ...]) -> Callable[[bytes], bytes | None]:
+    """Looks for the first of few patterns by each of them, and of many at all places where one may begin.
+
+    Each pattern has two bytes at least.
+    """
+    if len(patterns) <= _FEW_PATTERNS:
+        return lambda window: next((pattern for pattern in patterns if pattern in window), None)
+    lengths: dict[int, set[int]] = {}
+    for pattern in patterns:
+        lengths.setdefault(pattern[0], set()).add(len(pattern))
+    firsts, seconds = ({re.escape(pattern[at : at + 1]) for pattern in patterns} for at in (0, 1))
+    beginning = re.compile(b"[" + b"".join(sorted(firsts)) + b"](?=[" + b"".join(sorted(seconds)) + b"])", re.DOTALL)
+    wanted = frozenset(patterns)
+
+    def find(window: bytes) -> bytes | None:
+        places = (found.start() for found in beginning.finditer(window))
+        candidates = (window[at : at + length] for at in places for length in lengths[window[at]])
+        return next((candidate for candidate in candidates if candidate in wanted), None)
+
+    return find
 
 
 def _is_recorded(found: HashedFile | OSError, recorded: PackageDigests, file: str) -> bool:
@@ -225,6 +305,13 @@ def _files_below(root: Path, path: str) -> Iterator[str]:
 def _folders_of(path: str) -> list[str]:
     names = path.split("/")
     return ["/".join(names[:depth]) for depth in range(1, len(names))]
+
+
+def _folders_above(place: str) -> Iterator[str]:
+    """The folders that a real path lies in, the nearest first."""
+    while (end := place.rfind(os.sep)) > 0:
+        place = place[:end]
+        yield place
 
 
 def _key(path: Path) -> str:

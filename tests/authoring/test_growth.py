@@ -1,0 +1,65 @@
+"""Work that grows no faster than the package: twice the variants are about twice the steps of Python's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import pytest
+
+from ortpkg.authoring import migration, variant_layout
+from ortpkg.authoring.migration import migrate_check
+from ortpkg.authoring.variant_layout import place_variants
+from ortpkg.package.package_info import PackageFormat
+from ortpkg.package.reader import open_package
+
+
+def steps_in(module: ModuleType, action: Callable[[], object]) -> int:
+    """How many instructions of the interpreter ``action`` takes in the functions of ``module``."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal count
+        if event == "call" and frame.f_code.co_filename != module.__file__:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    ("module", "action"),
+    [
+        (variant_layout, lambda root: place_variants(open_package(root), PackageFormat.COMPONENT)),
+        (migration, migrate_check),
+    ],
+    ids=["convert", "migrate-check"],
+)
+def test_twice_the_variants_take_about_twice_the_work(
+    tmp_path: Path, module: ModuleType, action: Callable[[Path], object]
+) -> None:
+    steps, constraints = [], {"ep": "CPUExecutionProvider"}
+    for count in (100, 200):
+        root = tmp_path / f"{count}.ortpackage"
+        variants = {f"v{number}": {"model_file": "m.onnx", "constraints": constraints} for number in range(count)}
+        for name in variants:
+            (root / "models/m" / name).mkdir(parents=True)
+            (root / "models/m" / name / "m.onnx").write_bytes(b"model")
+        (root / "manifest.json").write_text('{"model_name": "p", "component_models": ["m"]}')
+        metadata = {"component_model_name": "m", "model_variants": variants}
+        (root / "models/m/metadata.json").write_text(json.dumps(metadata))
+        steps.append(steps_in(module, partial(action, root)))
+    assert steps[1] < 2.5 * steps[0], steps
